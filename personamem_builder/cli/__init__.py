@@ -1,0 +1,67 @@
+"""The command line. Each command lives in a module of its own, imported when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Final
+
+import click
+
+from generation.errors import UserError
+
+_COMMANDS: Final = {
+    "import-official": (
+        "import_official:import_official",
+        "Turn the official release into a dataset folder.",
+    ),
+    "eval": ("eval:evaluate", "Run lm-eval with the personamem tasks and models."),
+    "report": ("report:report", "Print a table of scores with floors and intervals."),
+    "tasks": ("tasks:tasks", "Show or install the lm-eval task files."),
+}
+
+
+class _Commands(click.Group):
+    """A group that knows its commands by name and imports only the one that runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        module, _, attribute = _COMMANDS[name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"personamem_builder.cli.{module}"), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"auto_envvar_prefix": "PERSONAMEM", "help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="personamem")
+def cli() -> None:
+    """Build, check, publish and evaluate benchmarks of dynamic user profiling.
+
+    Every flag can also be set in the environment: --out of import-official is PERSONAMEM_IMPORT_OFFICIAL_OUT.
+    """
+
+
+def main() -> None:
+    """Run the command line; errors meant for people are printed without a traceback."""
+    try:
+        cli()
+    except UserError as error:
+        print_error(error)
+        sys.exit(1)
+
+
+def print_error(error: UserError) -> None:
+    """Print an error, and its hint, to stderr."""
+    click.echo(f"error: {error.message}", err=True)
+    if error.hint:
+        click.echo(f"hint: {error.hint}", err=True)

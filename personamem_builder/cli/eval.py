@@ -1,0 +1,16 @@
+"""`personamem eval`."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def evaluate(arguments: tuple[str, ...]) -> None:
+    """Run lm-eval with the personamem tasks and models: ARGUMENTS are lm-eval's own."""
+    from personamem_builder.evaluation.run import run_lm_eval
+
+    for path in run_lm_eval(arguments):
+        click.echo(f"wrote {path}", err=True)
+        click.echo(f"next: personamem report {path.parent}", err=True)

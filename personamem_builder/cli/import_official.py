@@ -1,0 +1,50 @@
+"""`personamem import-official`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from generation.errors import UserError
+
+
+@click.command(epilog="Example: personamem import-official downloads/PersonaMem --out personamem")
+@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.option("--hub", is_flag=True, help="Read the release from the Hub, at a pinned revision.")
+@click.option("--split", "splits", multiple=True, help="With --hub: only this split (repeatable).")
+@click.option("--revision", help="With --hub: another revision than the pinned one.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default="personamem",
+    show_default=True,
+    help="The dataset folder to write.",
+)
+def import_official(path: Path | None, hub: bool, splits: tuple[str, ...], revision: str | None, out: Path) -> None:
+    """Turn the official release into a dataset folder.
+
+    PATH is a folder with any of questions_{32k,128k,1M}.csv and the shared_contexts_{32k,128k,1M}.jsonl beside them.
+    All faults are found and listed before anything is written.
+    """
+    from personamem_builder.dataset.official import import_from_hub, import_release
+    from personamem_builder.tokenizer import load_encoding
+
+    if hub == (path is not None):
+        raise UserError(
+            "give either PATH or --hub",
+            "personamem import-official FOLDER, or personamem import-official --hub",
+        )
+    _, vocabulary = load_encoding()
+    click.echo(f"token counts: o200k_base, vocabulary from {vocabulary}", err=True)
+    imported = import_release(path, out) if path is not None else import_from_hub(out, splits, revision)
+    for note in imported.notes:
+        click.echo(f"note: {note}", err=True)
+    for name, split in imported.manifest["splits"].items():
+        click.echo(f"{name}: {split['questions']} questions, {split['shared_contexts']} contexts, 0 mismatches")
+    click.echo(f"{out}: digest {imported.manifest['digest']}")
+    first = next(iter(imported.manifest["splits"]))
+    click.echo(
+        f"next: personamem eval --tasks personamem_{first} --model personamem-floor --model_args policy=longest",
+        err=True,
+    )

@@ -1,0 +1,109 @@
+"""Makes `datasets.load_dataset("personamem")` find our folder and add `context` to its rows.
+
+All that rests on private names of `datasets` is here and in `builder.py`. `datasets` has no plugin mechanism for
+names, and its rows cannot otherwise be resolved lazily and stay so through `select`, `shuffle`, `filter` and `map`.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+# This module is part of `import personamem_builder`: what is heavy is imported where it is used.
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_NAME: Final = "personamem"
+_TARGET: Final = "datasets"
+_BUILDER: Final = "personamem_builder.dataset.builder"
+
+
+def install() -> None:
+    """Patch `datasets`, now if it is imported, else when it will be."""
+    if _TARGET in sys.modules:
+        _patch()
+    elif not any(isinstance(finder, _PatchOnImport) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _PatchOnImport())
+
+
+class _PatchOnImport(importlib.abc.MetaPathFinder):
+    """Leaves the import of `datasets` to the usual finders and patches it right after."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != _TARGET:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                run(module)
+                _patch()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+def _patch() -> None:
+    from datasets import load
+
+    # Registers the row format, which pickled and saved datasets name.
+    importlib.import_module(_BUILDER)
+    original: Callable[..., Any] = load.dataset_module_factory
+    if getattr(original, "_personamem", False):
+        return
+
+    import dataclasses
+
+    def dataset_module_factory(path: str, *args: Any, **kwargs: Any) -> Any:
+        data_dir = kwargs.get("data_dir")
+        folder = _folder(path, data_dir)
+        if folder is None:
+            return original(path, *args, **kwargs)
+        module = original(str(folder), *args, **{**kwargs, "data_dir": None})
+        return dataclasses.replace(
+            module,
+            module_path=_BUILDER,
+            hash=_files_digest(folder),
+            # `data_dir` has done its work; left in place it would become part of the cache key.
+            builder_kwargs={**module.builder_kwargs, "dataset_name": _NAME, "data_dir": None},
+        )
+
+    dataset_module_factory._personamem = True  # type: ignore[attr-defined]
+    load.dataset_module_factory = dataset_module_factory
+
+
+def _folder(path: str, data_dir: str | None) -> Path | None:
+    from pathlib import Path
+
+    from generation.errors import UserError
+    from personamem_builder.dataset.folder import is_dataset_folder
+    from personamem_builder.dataset.locate import ENVIRONMENT, find_folder
+
+    if path != _NAME:
+        return Path(path).resolve() if data_dir is None and is_dataset_folder(Path(path)) else None
+    folder = find_folder(data_dir)
+    if folder is None and not Path(path).is_dir():
+        raise UserError(
+            f"load_dataset({path!r}): found no dataset folder in data_dir, in {ENVIRONMENT} or at ./{path}",
+            "make one: personamem import-official FOLDER --out personamem; or name one: data_dir=FOLDER",
+        )
+    return folder
+
+
+def _files_digest(folder: Path) -> str:
+    """Return a digest of the data's bytes: it becomes part of the cache key, so a changed folder is never stale."""
+    import hashlib
+
+    from personamem_builder.dataset.folder import file_digest
+
+    digests = "".join(file_digest(path) for path in sorted((folder / "data").iterdir()))
+    return hashlib.sha256(digests.encode()).hexdigest()

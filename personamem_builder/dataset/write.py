@@ -1,0 +1,158 @@
+"""Writing a dataset folder: Parquet, card and manifest, all or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from generation.errors import UserError
+from personamem_builder.dataset.card import render_card
+from personamem_builder.dataset.folder import (
+    FORMAT,
+    MANIFEST,
+    content_digest,
+    contexts_path,
+    file_digest,
+    is_dataset_folder,
+    questions_path,
+)
+from personamem_builder.schema import SCHEMA_VERSION
+from personamem_builder.tokenizer import TOKENIZER
+
+CANARY: Final = "personamem:canary:7f0c2b1e-5a8d-4d0e-9c43-2f6b1d7a90e5"
+"""Marks our data files, so that a model trained on them can be found out. Never reuse it elsewhere."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the content of a dataset comes from.
+
+    Attributes:
+        name: In words, for the card.
+        url: Where it can be found; may be empty.
+        license: SPDX id in lower case, as Hub cards write it.
+        version: Version of the dataset, `MAJOR.MINOR.PATCH`.
+        fingerprint: Identifies the inputs (a config, or the digests of the files read).
+    """
+
+    name: str
+    url: str
+    license: str
+    version: str
+    fingerprint: str
+
+
+def write_dataset(
+    out: Path,
+    questions: Mapping[str, pa.Table],
+    contexts: Mapping[str, pa.Table],
+    source: Source,
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Write a dataset folder, replacing an older one only once the new one is whole.
+
+    Args:
+        out: The folder to make.
+        questions: The question table of each split, sorted by (context, end index).
+        contexts: The shared-context table of each split.
+        source: Where the content comes from.
+        notes: Known oddities, for the card.
+
+    Returns:
+        The manifest.
+
+    Raises:
+        UserError: `out` exists and is something else, or the disk refuses.
+    """
+    try:
+        with _replaced(out) as folder:
+            (folder / "data").mkdir()
+            for split, table in questions.items():
+                pq.write_table(table, folder / questions_path(split), compression="zstd")
+                # A row group a context: any one of them can be read alone, also from the Hub.
+                pq.write_table(contexts[split], folder / contexts_path(split), compression="zstd", row_group_size=1)
+            manifest = _manifest(folder, questions, contexts, source)
+            (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            (folder / "README.md").write_text(render_card(manifest, notes), encoding="utf-8")
+            _sync(folder)
+    except OSError as error:
+        raise UserError(f"{out} cannot be written: {error}", "the folder is as it was before") from error
+    return manifest
+
+
+def _manifest(
+    folder: Path, questions: Mapping[str, pa.Table], contexts: Mapping[str, pa.Table], source: Source
+) -> dict[str, Any]:
+    splits = {
+        split: {
+            "questions": table.num_rows,
+            "shared_contexts": contexts[split].num_rows,
+            "personas": pc.count_distinct(table["persona_id"]).as_py(),
+            "max_context_length_in_tokens": pc.max(table["context_length_in_tokens"]).as_py(),
+            "digests": {
+                "benchmark": content_digest(table),
+                "shared_contexts": content_digest(contexts[split]),
+            },
+        }
+        for split, table in questions.items()
+    }
+    digests = {split: entry["digests"] for split, entry in splits.items()}
+    return {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "version": source.version,
+        "digest": hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest(),
+        "source": {"name": source.name, "url": source.url},
+        "license": source.license,
+        "config_fingerprint": source.fingerprint,
+        "tokenizer": TOKENIZER,
+        "canary": CANARY,
+        "splits": splits,
+        "files": {
+            f"data/{path.name}": {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+            for path in sorted((folder / "data").iterdir())
+        },
+    }
+
+
+@contextmanager
+def _replaced(out: Path) -> Iterator[Path]:
+    """Give a new folder to fill; it takes the place of `out` when the block ends well."""
+    if out.exists() and not is_dataset_folder(out) and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} exists and is not a personamem dataset folder", "choose another --out")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    old = out.with_name(f".{out.name}.old")
+    if old.exists() and not out.exists():  # killed between the two renames below
+        old.rename(out)
+    new = Path(tempfile.mkdtemp(prefix=f".{out.name}.new-", dir=out.parent))
+    new.chmod(0o755)  # mkdtemp makes it private
+    try:
+        yield new
+        shutil.rmtree(old, ignore_errors=True)
+        if out.exists():
+            out.rename(old)
+        new.rename(out)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    for path in [*folder.rglob("*"), folder]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

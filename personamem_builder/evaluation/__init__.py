@@ -1,0 +1,1 @@
+"""The lm-eval tasks, the floor model, and the runner."""

@@ -1,0 +1,267 @@
+r"""Which option a free-text reply names: the `robust` rule, and the published rule without its look at the gold.
+
+Neither is told the right answer, so a wrong reply gets no second reading; and a reply that names no option, or
+several, gives none instead of a guess. Patterns read lower-case text with single blanks, and what they repeat is
+bounded, so that the time they take grows no faster than the reply.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable
+from string import ascii_lowercase
+from typing import Final
+
+
+def extract_choice(text: str, n_options: int = 4) -> str | None:
+    r"""Return the option a reply names, by the `robust` rule.
+
+    Typography is brought to one form (Unicode NFKC, emphasis, LaTeX wrappers) and thinking parts are dropped; a reply
+    that ends inside one has no answer. Then the first rule that has a say decides:
+
+    1. the last `<final_answer>` span that names an option, the letter it begins with first;
+    2. the last sentence that states the answer: "the answer is c", "I choose c", "(c) is the best option";
+    3. the last `\boxed{c}`;
+    4. the label the reply begins with: "c. Try pottery";
+    5. the one letter spoken of as an option: "option c";
+    6. the one letter in brackets.
+
+    Two letters, a letter that was not offered, and "none of the above" are no answer. A bare "I" is never a letter,
+    nor is "a" where it can be the article. The rule is this project's own; for the published one see
+    `v1_parity_letters`.
+
+    Args:
+        text: The reply as the model wrote it.
+        n_options: How many options were offered, from `a` on.
+
+    Returns:
+        The lower-case letter, or None.
+    """
+    offered = _offered(n_options)
+    shown = _without_thinking(_in_one_form(text))
+    named = _marked(shown)
+    if named is None:
+        named = _first(_IN_REPLY, _MARKER.sub("\n", shown).strip())
+    return "".join(named) if named and len(named) == 1 and named <= set(offered) else None
+
+
+def v1_parity_letters(text: str, n_options: int = 4) -> str:
+    """Return the letters that PersonaMem's published rule counts as right, whichever the gold is.
+
+    The rule of the benchmark's evaluation script (arXiv 2504.14225, its latest version) takes, in lower case, the set
+    of letters in round brackets or, if there are none, of letters that stand alone. It counts a reply as right when
+    that set is the gold alone, in the part after the last `<final_answer>` or in the whole reply. So a reply is right
+    when its gold is among the letters returned here. (The script also strips a closing tag, which holds no letter.)
+    Its faults, the article "a" among them, are kept on purpose: this is for comparison with published scores.
+
+    Args:
+        text: The reply as the model wrote it.
+        n_options: How many options were offered; the published rule knows four.
+
+    Returns:
+        The letters in alphabetical order: one or none, or two when the part after the marker and the whole reply each
+        name a different single letter.
+    """
+    offered = f"[a-{_offered(n_options)[-1]}]"
+    credited: set[str] = set()
+    for part in (text.rpartition("<final_answer>")[2].lower(), text.lower()):
+        letters = set(re.findall(rf"\(({offered})\)", part)) or set(re.findall(rf"\b({offered})\b", part))
+        if len(letters) == 1:
+            credited |= letters
+    return "".join(sorted(credited))
+
+
+def _offered(n_options: int) -> str:
+    if not 1 <= n_options <= len(ascii_lowercase):
+        raise ValueError(f"n_options is {n_options}: options are lettered from a to z")
+    return ascii_lowercase[:n_options]
+
+
+# Typography that carries no meaning.
+
+_SAME_MARK: Final = str.maketrans(
+    {**dict.fromkeys("’‘‚", "'"), **dict.fromkeys("“”„«»", '"'), **dict.fromkeys("–—―−", " - ")}
+    | {**dict.fromkeys("【「『〔《", "["), **dict.fromkeys("】」』〕》", "]"), **dict.fromkeys("→⇒", ":")}
+    | {"。": ". ", "、": ", ", **dict.fromkeys("\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\xad")}
+)
+_SAME_FORM: Final = tuple(
+    (re.compile(pattern), form)
+    for pattern, form in (
+        (r"<(b|i|u|em|strong|code|mark|p|span|li)>([^<>]{0,300})</\1>", r"*\2*"),
+        (r"\\(?:text|math|bold|left|right|bf|rm|quad|displaystyle)[a-z]{0,10}", ""),  # \text{c} -> {c}
+        (r"\\(?=[^a-z0-9\s])", ""),  # escapes: <final\_answer>, \(c\)
+        # A letter set off by emphasis or quotes becomes "c" (a set-off I stays a pronoun), one in brackets (c).
+        (r"(?<![a-z0-9])[*_`~$\"']{1,4} ?([a-hj-z])([.:]?) ?[*_`~$\"']{1,4}(?![a-z0-9])", r'"\1"\2'),
+        (r"[(\[{<]{1,3}[ \"*_]{0,3}([a-z])[ \"*_]{0,3}[)\]}>]{1,3}", r"(\1)"),
+        (r"[*`~]|[^\S\n]", " "),
+        (r" {2,}", " "),
+        (r" ?\n[ \n]*", "\n"),
+    )
+)
+_THINKING_TAG: Final = re.compile(r"[<\[◁] ?(/?) ?(?:think(?:ing)?|thought|reasoning|reflection) ?[>\]▷]")
+
+
+def _in_one_form(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text).lower().translate(_SAME_MARK)
+    for pattern, form in _SAME_FORM:
+        text = pattern.sub(form, text)
+    return text
+
+
+def _without_thinking(text: str) -> str:
+    """Drop the thinking parts; nothing is left of a reply that ends inside one."""
+    shown: list[str] = []
+    start, thinking = 0, False
+    for tag in _THINKING_TAG.finditer(text):
+        if tag[1]:
+            if not thinking:  # the chat template had opened the part: all before belongs to it
+                shown.clear()
+            start, thinking = tag.end(), False
+        elif not thinking:
+            shown.append(text[start : tag.start()])
+            thinking = True
+    return "" if thinking else "\n".join([*shown, text[start:]])
+
+
+# What a letter looks like. Every group of a pattern built from these is a letter.
+
+_LATIN: Final = "a-z0-9\u00c0-\u024f"
+# Where one of these follows, "a" is no article: "the answer is A because", "A and B".
+_NO_ARTICLE: Final = "is|was|seems|fits|would|because|since|as|for|and|or|but|over|porque|weil|parce|car|perché"
+_NO_NOUN: Final = rf"(?! (?!(?:{_NO_ARTICLE})(?![{_LATIN}-]))[{_LATIN}])"
+
+
+def _letter(bare: str) -> str:
+    """Pattern of a letter in brackets, set off, or bare; bare it is no part of "AB", "d'accord", "C++"."""
+    alone = rf"(?![{_LATIN}_+#]|['-][{_LATIN}]|\.[a-z](?![{_LATIN}]))"
+    return rf'(?:\(([a-z])\)|"([a-hj-z])"|(?<![{_LATIN}_])({bare}){alone})'
+
+
+_CUED: Final = _letter(f"a{_NO_NOUN}|[b-hj-z]")
+_UNCUED: Final = _letter(f"[a-hj-z]{_NO_NOUN}")
+_NONE: Final = r"(?:none(?! of the other)|neither|n/a|no answer)\b"
+_GAP: Final = r"[ \n\"'(\[{$:=>_-]{0,6}"
+_FILLER: Final = (
+    rf"{_GAP}(?:(?:the|la|le|el|il|die|der|das|l'|option|choice|letter|response|answer|reply|opción|opção|opzione"
+    rf"|вариант|most likely|likely|clearly|definitely|probably|indeed|therefore|simply){_GAP}){{0,3}}"
+    rf"(?:\\boxed{_GAP})?"
+)
+_SAID: Final = rf"{_FILLER}(?:{_CUED}|{_NONE})"
+_SECOND: Final = re.compile(
+    r"[)\"]?(?: ?(?:[/&+]|,? ?(?:(?:or|and|vs\.?|und|oder|et|ou|y|o|и|или)(?= )|和|或)) ?(?:option )?[(\"]?"
+    rf"{_CUED}|(?:, ?| ){_UNCUED}(?=[)\"]? ?(?:[.,;:!?\n]|$|or |and )))"
+)
+
+
+def _letters(match: re.Match[str]) -> set[str]:
+    """The letter of a match, with another offered beside it ("b or c"); empty where the match says "none"."""
+    second = _SECOND.match(match.string, match.end()) if match.lastindex else None
+    return {found[found.lastindex] for found in (match, second) if found and found.lastindex}
+
+
+# Letters that are named and yet not chosen: "not (b)", "rather than (b)", "(b) is wrong", a list of all options.
+
+_CLAUSE_END: Final = re.compile(r"[.,;:!?\n]| - | (?:but|so|and|because|hence|therefore|then) ")
+_DENIED: Final = re.compile(
+    r"\b(?:not|never|cannot|[a-z]{2,8}n't|neither|nor|incorrect|wrong|worst|least|nicht|pas|não|non|не|no es)\b|不"
+)
+_SET_ASIDE: Final = re.compile(
+    r"\b(?:rul[a-z]{1,3} out|(?:reject|exclud|eliminat|consider)[a-z]{0,3}|than|over|unlike|instead of|except)"
+    r"(?: the| option| response){0,2} ?$"
+)
+_FOUND_WANTING: Final = re.compile(
+    r"[)\"]?,? (?:is|was|seems|looks|sounds|feels|does|do|would|could|can|might|may)"
+    r"(?:n't|not| not| (?:also )?(?:wrong|incorrect|out|tempting|too|less|generic))\b"
+)
+_LINE_START: Final = re.compile(r"(?:^|\n)[^a-z0-9\n]*$")
+_LINE_GOES_ON: Final = re.compile(r"[)\].:\"]{0,2} ?[^\s)\].:\"]")
+_NEXT_LABEL: Final = re.compile(r"[\n.!?,;] ?(?:and |or )?(?:\(b\)|b[).:])")
+
+
+def _turned_down(match: re.Match[str]) -> bool:
+    text, start = match.string, match.start()
+    before = _CLAUSE_END.split(text[max(0, start - 60) : start])[-1]
+    after = _FOUND_WANTING.match(text, match.end())
+    return bool(_DENIED.search(before + match[0]) or _SET_ASIDE.search(before) or after)
+
+
+def _opens_a_list(match: re.Match[str]) -> bool:
+    """Whether the letter is the first label of a list: an (a) that starts a line, with text and then a (b)."""
+    text, letter, end = match.string, match.start(match.lastindex or 0), match.end()
+    starts_line = text[letter] == "a" and _LINE_START.search(text[max(0, letter - 9) : letter])
+    return bool(starts_line and _LINE_GOES_ON.match(text, end) and _NEXT_LABEL.search(text, end, end + 2000))
+
+
+# The cues.
+
+_TAG: Final = "(?:final[ _-]?)?answer(?![a-z_]) ?>?"
+_MARKER: Final = re.compile(f"< ?/? ?{_TAG}")
+_SPAN: Final = re.compile(rf"< ?{_TAG}([\s\S]*?)(?=< ?/? ?{_TAG}|\Z)")
+
+_ANSWER: Final = "answer|antwort|antwoord|réponse|respuesta|resposta|risposta|odpowiedź|cevap|ответ|الإجابة|उत्तर"
+_ONE: Final = "option|choice|response|reply|pick|selection|match|fit|one|letter"
+_BEST: Final = r"best|correct[ae]?|most (?:appropriate|fitting|suitable)"
+_CHOOSE: Final = r"choos(?:e|ing)|chosen?|(?:pick|select)(?:ed|ing)?|(?:go|going|went) with"
+_IS: Final = " (?:is|be|was|seems to be|appears to be|remains|ist|lautet|est|es|é(?: a)?|è|это|adalah|هي|है)"
+_WORDS: Final = r"(?: (?!choices|options|answers)[^\W\d_][^\W_]{0,15}(?:'[a-z])?){0,6}?"
+_RESTATED: Final = r"(?:[ ,(\[]{0,3}\(?[a-z]\)?(?:[ ,/|-]{1,3}(?:(?:or|and) )?\(?[a-z]\)?){1,25}[)\]]?,?)?"
+
+_STATEMENTS: Final = (
+    # "(c) is the best answer", before the others: its last word must not pass for the cue of what follows.
+    rf"{_CUED} (?:is|was|seems|looks|would be|fits)(?: (?:the|my|clearly|likely|also|not|you|this)){{0,4}}"
+    rf" (?:{_BEST}|right|answer)\b(?: (?:answer|{_ONE})\b)?",
+    # "the answer to this is (c)", "answer: c", a heading "Answer" above c, "answer (a), (b), (c) or (d): c"
+    rf"(?<![a-z/])(?:{_ANSWER}){_WORDS}{_RESTATED}(?:{_IS}|[\"')]{{0,2}} ?[:=>\n-]){_SAID}",
+    rf"(?<![a-z])(?:{_BEST}|(?:my|right|final) (?:{_ONE})){_WORDS}{_RESTATED}(?:{_IS}| ?:){_SAID}",
+    rf"(?<![a-z])(?:i|we)(?:'[a-z]{{1,2}})?(?: [a-z']{{1,12}}){{0,3}}? (?:{_CHOOSE}|say){_FILLER}{_CUED}",
+    rf"(?<![a-z])(?:ich wähle|ik kies|je choisis|elijo|escolho|scelgo|wybieram|выбираю){_FILLER}{_CUED}",
+    rf"(?<!不)(?:答案|选(?!项)|選(?!項|択肢)|答え|正解|回答|정답|답)[^\x00-\x7f]{{0,4}}{_GAP}{_CUED}",
+    # alone on the last line
+    rf"(?<=\n)[ #>\"'(\[{{$_-]{{0,8}}{_UNCUED}[)\].\" ]{{0,3}}\Z",
+)
+_MENTIONS: Final = (
+    rf"(?<![a-z])(?:option|letter|opción|opção|opzione|вариант|选项|選項|選択肢)(?:\(s\))?{_GAP}{_letter('[a-hj-z]')}",
+    rf"(?<![a-z])(?:{_ANSWER}|choice|response|{_CHOOSE}|it is|it's|leaving|leaves)(?:\(s\))?{_FILLER}{_CUED}",
+)
+
+# The steps. Each gives the letters a text names by one rule, or None where that rule has no say.
+
+_Step = Callable[[str], set[str] | None]
+
+
+def _last(*patterns: str) -> _Step:
+    """Make the step that reads the last letter a text chooses in one of these ways."""
+    compiled = re.compile("|".join(patterns))
+
+    def step(text: str) -> set[str] | None:
+        matches = reversed(list(compiled.finditer(text)))
+        return next((_letters(m) for m in matches if not _turned_down(m) and not _opens_a_list(m)), None)
+
+    return step
+
+
+def _every(*patterns: str) -> _Step:
+    """Make the step that reads all letters a text names in one of these ways."""
+    compiled = re.compile("|".join(patterns))
+    return lambda text: set().union(*(_letters(m) for m in compiled.finditer(text) if not _turned_down(m))) or None
+
+
+def _first(steps: Iterable[_Step], text: str) -> set[str] | None:
+    return next((named for step in steps if (named := step(text)) is not None), None)
+
+
+_stated: Final = _last(*_STATEMENTS)
+_boxed: Final = _last(rf"\\boxed{_FILLER}{_CUED}")
+_mentioned: Final = _every(*_MENTIONS)
+_bracketed: Final = _every(r"(?<![a-z0-9])\(([a-z])\)")
+_span_start: Final = _last(rf"\A[ \n#.]{{0,4}}{_SAID}")
+_label: Final = _last(rf"\A[ \n#>\"'(\[{{$_-]{{0,8}}{_UNCUED}")
+_IN_SPAN: Final = (_span_start, _stated, _boxed, _mentioned, _bracketed)
+_IN_REPLY: Final = (_stated, _boxed, _label, _mentioned, _bracketed)
+
+
+def _marked(text: str) -> set[str] | None:
+    """The letters in the last span behind the marker that names any; its closing tag is optional."""
+    spans = reversed(_SPAN.findall(text))
+    return next((named for span in spans if (named := _first(_IN_SPAN, span)) is not None), None)

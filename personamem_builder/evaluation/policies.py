@@ -1,0 +1,103 @@
+"""Shortcut policies: ways to choose an option without reading the conversation."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from generation.seeds import rng_for
+from personamem_builder.schema import option_texts
+
+Row = Mapping[str, Any]
+Policy = Callable[[Row], list[float]]
+"""Gives each option of a question row a value; the highest is chosen, and ties share the credit."""
+
+_WORD: Final = re.compile(r"\w+")
+
+
+def longest(row: Row) -> list[float]:
+    """Prefer the longest option, in characters without its label."""
+    return [float(len(text)) for text in option_texts(row)]
+
+
+def shortest(row: Row) -> list[float]:
+    """Prefer the shortest option, in characters without its label."""
+    return [-length for length in longest(row)]
+
+
+def overlap(row: Row) -> list[float]:
+    """Prefer the option that shares most words with the question (Jaccard)."""
+    question = _words(row["user_question_or_message"])
+    return [_jaccard(_words(text), question) for text in option_texts(row)]
+
+
+def central(row: Row) -> list[float]:
+    """Prefer the option most like the other options (mean Jaccard of their words)."""
+    words = [_words(text) for text in option_texts(row)]
+    return [
+        sum(_jaccard(own, other) for j, other in enumerate(words) if j != i) / max(1, len(words) - 1)
+        for i, own in enumerate(words)
+    ]
+
+
+def at_position(index: int) -> Policy:
+    """Return the policy that always takes one position."""
+    return lambda row: [float(i == index) for i in range(len(row["all_options"]))]
+
+
+def at_random(seed: int) -> Policy:
+    """Return the policy that draws an option, the same one for a seed and a question id in every process."""
+
+    def policy(row: Row) -> list[float]:
+        rng = rng_for(seed, "floor", "random", row["question_id"])
+        return [rng.random() for _ in row["all_options"]]
+
+    return policy
+
+
+def type_length(rows: Sequence[Row]) -> Policy:
+    """Learn for each question type whether the longest or the shortest option tends to be right.
+
+    For a question, the labels of all other personas are used; its own persona's are not.
+
+    Args:
+        rows: All questions of the run, with their answers.
+    """
+    # credit[type][persona] = (credit of longest, credit of shortest)
+    credit: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0, 0.0]))
+    for row in rows:
+        for side, values in enumerate((longest(row), shortest(row))):
+            tied = [i for i, value in enumerate(values) if value == max(values)]
+            credit[row["question_type"]][row["persona_id"]][side] += (row["answer_index"] in tied) / len(tied)
+
+    def policy(row: Row) -> list[float]:
+        others = [sums for persona, sums in credit[row["question_type"]].items() if persona != row["persona_id"]]
+        by_longest, by_shortest = (sum(sums[side] for sums in others) for side in (0, 1))
+        return longest(row) if by_longest >= by_shortest else shortest(row)
+
+    return policy
+
+
+POLICIES: Final[Mapping[str, Callable[[Sequence[Row], int], Policy]]] = {
+    "longest": lambda rows, seed: longest,
+    "shortest": lambda rows, seed: shortest,
+    "first": lambda rows, seed: at_position(0),
+    "second": lambda rows, seed: at_position(1),
+    "third": lambda rows, seed: at_position(2),
+    "fourth": lambda rows, seed: at_position(3),
+    "overlap": lambda rows, seed: overlap,
+    "central": lambda rows, seed: central,
+    "random": lambda rows, seed: at_random(seed),
+    "type-length": lambda rows, seed: type_length(rows),
+}
+"""Each policy by name, made from the questions of the run and a seed."""
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.lower()))
+
+
+def _jaccard(a: frozenset[str], b: frozenset[str]) -> float:
+    return len(a & b) / len(a | b) if a or b else 0.0

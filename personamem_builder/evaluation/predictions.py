@@ -1,0 +1,88 @@
+"""`predictions_<date>.jsonl`: one small line per question, written beside lm-eval's results."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from generation.files import replacing
+from personamem_builder.evaluation import scoring
+from personamem_builder.schema import option_letter
+
+_RESPONSE_CHARACTERS: Final = 2000
+"""Longer answers keep their end, where the choice stands; lm-eval's `--log_samples` keeps them whole."""
+_IDS: Final = ("question_id", "persona_id", "question_type", "shared_context_id")
+
+
+def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Turn lm-eval's samples of the personamem tasks into prediction rows.
+
+    A row holds the task, the ids of the question, its `answer`, what the model gave (`option_logprobs` and
+    `option_tokens`, or `response`), and for each score (`acc` and `acc_per_token`, or the filters `robust` and
+    `v1_parity`) the letter predicted (null for an answer without one) and the credit, 0 to 1.
+
+    Args:
+        samples: `results["samples"]` of `lm_eval.simple_evaluate`; other tasks are passed over.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for task, task_samples in samples.items():
+        for sample in task_samples:
+            doc = sample["doc"]
+            if "shared_context_id" not in doc:
+                break
+            row = rows.setdefault((task, doc["question_id"]), _head(task, sample))
+            if sample["filter"] == "none":
+                _add_option_scores(row, sample)
+            else:
+                row["predictions"][sample["filter"]] = _letter(sample["filtered_resps"][0])
+                row["credits"][sample["filter"]] = sample["acc"]
+    return list(rows.values())
+
+
+def _head(task: str, sample: Mapping[str, Any]) -> dict[str, Any]:
+    doc = sample["doc"]
+    row = {
+        "task": task,
+        **{name: doc[name] for name in _IDS},
+        "answer": option_letter(doc["answer_index"]),
+        "n_options": len(doc["all_options"]),
+    }
+    if sample["filter"] != "none":
+        response = sample["resps"][0][0]
+        row["response"] = response[-_RESPONSE_CHARACTERS:] if isinstance(response, str) else None
+    return row | {
+        "predictions": {},
+        "credits": {},
+        "skipped": bool(sample["skipped"]),
+        "truncated": bool(sample["truncated"]),
+    }
+
+
+def _add_option_scores(row: dict[str, Any], sample: Mapping[str, Any]) -> None:
+    scores = sample["filtered_resps"]
+    means = None
+    if row["skipped"]:
+        row["option_logprobs"] = row["option_tokens"] = None
+    else:
+        row["option_logprobs"] = [score.logprob for score in scores]
+        means = scoring.per_token(scores)
+        row["option_tokens"] = [score.num_tokens for score in scores] if means else None
+    values = {"acc": row["option_logprobs"], "acc_per_token": means}
+    for name in ("acc", "acc_per_token"):
+        if name in sample:
+            chosen = values[name]
+            row["predictions"][name] = scoring.best_letter(chosen) if chosen else None
+            row["credits"][name] = sample[name]
+
+
+def _letter(extracted: Any) -> str | None:
+    return extracted if isinstance(extracted, str) and extracted else None
+
+
+def write_predictions(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write prediction rows, all or nothing."""
+    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")

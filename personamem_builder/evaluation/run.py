@@ -1,0 +1,161 @@
+"""lm-eval's own command line, with our tasks and models registered and `predictions_<date>.jsonl` written."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+from generation.errors import UserError
+from generation.resources import data_dir
+
+_OUTPUT: Final = "results"
+
+
+def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
+    """Run lm-eval's command line.
+
+    What it does beyond lm-eval: our tasks and models are known; chat backends get their messages through the chat
+    template (they take nothing else) and are refused for log-likelihood tasks before anything is loaded; results go
+    to `results/` unless `--output_path` says otherwise; the predictions are written beside them.
+
+    Args:
+        arguments: lm-eval's arguments, without the name of the program.
+
+    Returns:
+        The prediction files written; empty for lm-eval's other subcommands.
+
+    Raises:
+        UserError: lm-eval is not installed, or a task cannot run with the model.
+    """
+    try:
+        from lm_eval._cli import HarnessCLI
+        from lm_eval.utils import setup_logging
+    except ModuleNotFoundError as error:
+        raise UserError(f"lm-eval is not installed ({error})", "pip install 'personamem[eval]'") from error
+    import personamem_builder.evaluation.floors  # noqa: F401 (registers the model)
+
+    setup_logging()
+    # A question counts towards its own type's metric only, which lm-eval takes for a mishap, at length.
+    logging.getLogger("lm_eval.evaluator_utils").addFilter(
+        lambda record: (
+            "not scored on the same number" not in record.getMessage() or "personamem" not in record.getMessage()
+        )
+    )
+    with _swapped(sys, "argv", ["personamem eval", *arguments]):  # lm-eval's parser reads nothing else
+        harness = HarnessCLI()
+        args = harness.parse_args()
+        if getattr(args, "command", None) != "run":
+            _include_tasks(args)
+            harness.execute(args)
+            return []
+        ours_only = _prepare(args)
+        with _watched(ours_only) as watched:
+            harness.execute(args)
+    return [_write(tracker, samples) for tracker, samples in watched if samples]
+
+
+def _include_tasks(args: Namespace) -> None:
+    own = str(data_dir("lm_eval_tasks"))
+    theirs = getattr(args, "include_path", None)
+    args.include_path = [own, theirs] if theirs else own
+
+
+def _prepare(args: Namespace) -> bool:
+    """Fill in the arguments; say whether all tasks are ours, so that lm-eval's thousands need no indexing."""
+    import lm_eval.models  # fills the registry
+    from lm_eval.api.registry import get_model
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+
+    from personamem_builder.evaluation.task import no_loglikelihood
+    from personamem_builder.evaluation.window import scores_no_loglikelihood
+
+    if not args.output_path and not getattr(args, "config", None):
+        args.output_path = _OUTPUT
+    config = EvaluatorConfig.from_cli(args)
+    tasks = (
+        config.tasks.split(",")
+        if isinstance(config.tasks, str)
+        else [t for task in config.tasks for t in task.split(",")]
+    )
+    ours = [task for task in tasks if task.startswith("personamem") and not task.endswith(".yaml")]
+    if ours and scores_no_loglikelihood(get_model(config.model)):
+        for task in ours:
+            if "_generate" not in task:
+                raise UserError(*no_loglikelihood(config.model, task if task != "personamem" else "personamem_32k"))
+        if not config.apply_chat_template:
+            args.apply_chat_template = True
+    if not config.output_path:
+        args.output_path = _OUTPUT
+    args.include_path = config.include_path
+    _include_tasks(args)
+    return bool(ours) and len(ours) == len(tasks)
+
+
+@contextmanager
+def _watched(ours_only: bool) -> Iterator[list[tuple[Any, Any]]]:
+    """Run lm-eval with two of its public names wrapped, since its command line offers no hooks.
+
+    `simple_evaluate` is made to return the samples, from which the predictions are made, while lm-eval writes them
+    only if asked to (they hold the prompts). `TaskManager` leaves out the built-in tasks where none is wanted:
+    indexing them takes several seconds.
+    """
+    import lm_eval
+    import lm_eval.tasks
+
+    watched: list[tuple[Any, Any]] = []
+    original = lm_eval.simple_evaluate
+
+    def simple_evaluate(*args: Any, log_samples: bool = False, evaluation_tracker: Any = None, **kwargs: Any) -> Any:
+        results = original(*args, log_samples=True, evaluation_tracker=evaluation_tracker, **kwargs)
+        if results is not None:  # None on all ranks but the first
+            from personamem_builder.evaluation.predictions import prediction_rows
+
+            watched.append((evaluation_tracker, prediction_rows(results["samples"])))
+            _name_model(evaluation_tracker.general_config_tracker, results["config"])
+            if not log_samples:
+                del results["samples"]
+        return results
+
+    manager = partial(lm_eval.tasks.TaskManager, include_defaults=not ours_only)
+    with (
+        _swapped(lm_eval, "simple_evaluate", simple_evaluate),
+        _swapped(lm_eval.tasks, "TaskManager", manager),
+    ):
+        yield watched
+
+
+@contextmanager
+def _swapped(module: ModuleType, name: str, value: Any) -> Iterator[None]:
+    original = getattr(module, name)
+    setattr(module, name, value)
+    try:
+        yield
+    finally:
+        setattr(module, name, original)
+
+
+def _name_model(tracker: Any, config: dict[str, Any]) -> None:
+    """Give a model without a name one that tells what it is; lm-eval would draw a random name for its folder."""
+    arguments = config["model_args"] or {}
+    if tracker._get_model_name(arguments) is None:
+        values = arguments.values() if isinstance(arguments, dict) else [arguments]
+        tracker.model_name = tracker.model_name_sanitized = "-".join([config["model"], *map(str, values)])
+
+
+def _write(tracker: Any, rows: list[dict[str, Any]]) -> Path:
+    from personamem_builder.evaluation.predictions import write_predictions
+
+    output = Path(tracker.output_path)
+    folder = output.parent if output.suffix == ".json" else output / tracker.general_config_tracker.model_name_sanitized
+    if not hasattr(tracker, "date_id"):
+        raise UserError(f"lm-eval could not save its results to {output}", "see the warning above")
+    path = folder / f"predictions_{tracker.date_id}.jsonl"
+    write_predictions(path, rows)
+    return path

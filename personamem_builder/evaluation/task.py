@@ -1,0 +1,203 @@
+"""The lm-eval task behind every `personamem_*` YAML file."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from typing import Any, Final
+
+from datasets import Dataset
+from lm_eval.api.instance import Instance
+from lm_eval.api.metrics import mean
+from lm_eval.api.task import ConfigurableTask
+
+from generation.errors import UserError
+from personamem_builder.contexts import open_contexts
+from personamem_builder.dataset.load import read_questions
+from personamem_builder.dataset.locate import DataSource, resolve_data, split_folder
+from personamem_builder.evaluation import chat, scoring
+from personamem_builder.evaluation.overlength import Overlength, find_overlength
+from personamem_builder.evaluation.window import Window, scores_no_loglikelihood, window_of
+from personamem_builder.schema import QUESTION_TYPES
+
+_log = logging.getLogger("lm_eval.personamem")
+
+_HIGHER_IS_BETTER: Final = {
+    "acc": True,
+    "acc_per_token": True,
+    "acc_macro": True,
+    **{f"acc_{question_type}": True for question_type in QUESTION_TYPES},
+    "invalid_rate": False,
+    "skipped": False,
+    "truncated": False,
+}
+
+
+class PersonaMemTask(ConfigurableTask):
+    """Questions about a shared history, given to the model as true chat messages.
+
+    The YAML file sets what lm-eval knows: the split (`test_split`), the last user turn (`doc_to_text`), the options
+    (`doc_to_choice`), the output type, and `dataset_kwargs: {context: none}` for a run without the history.
+    `--metadata` takes:
+
+    - `data`, `revision`: where the dataset is, see `resolve_data`;
+    - `overlength`: what happens to questions too long for the model: `error` (default), `skip` (they count as wrong)
+      or `left` (lm-eval cuts them from the left);
+    - `roles`: `normalised` (default), `no_system` or `verbatim`, see `chat.build_messages`.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        config = {key: value for key, value in config.items() if key != "class"}
+        self._overlong: set[str] = set()
+        self._option_tokens: dict[tuple[int, int], int] = {}
+        super().__init__(config=config)
+
+    # ---- data
+
+    def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Find the dataset and read the questions of the split."""
+        metadata = self.config.metadata
+        self._roles = _choice(metadata, "roles", ("normalised", "no_system", "verbatim"))
+        self._overlength: Overlength = _choice(metadata, "overlength", ("error", "skip", "left"))
+        self._with_context = (dataset_kwargs or {}).get("context", "full") != "none"
+        split = self.config.test_split
+        self.source: DataSource = resolve_data(metadata.get("data"), metadata.get("revision"), official_split=split)
+        folder = split_folder(self.source, split)
+        self.dataset = {split: Dataset.from_list(read_questions(folder, split).to_pylist())}
+        metadata.update(data=self.source.origin, data_digest=self.source.digest)
+        _log.info("%s: data from %s, digest %s", self.config.task, self.source.origin, self.source.digest)
+
+    # ---- prompt
+
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int = 0,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = True,
+        chat_template: Any = None,
+        gen_prefix: str | None = None,
+    ) -> Any:
+        """Render the prompt of one question.
+
+        There are no few-shot examples, and the history is always a multi-turn conversation.
+        """
+        messages = self.messages(doc, system_instruction)
+        return chat.render(chat_template, messages) if apply_chat_template else chat.to_text(messages)
+
+    def messages(self, doc: dict[str, Any], system_instruction: str | None = None) -> list[chat.Message]:
+        """Return the message list of one question, as a chat endpoint gets it."""
+        history: list[chat.Message] = []
+        starts: list[int] = []
+        if self._with_context:
+            store = open_contexts(self.source.folder)
+            history = store.messages(doc["shared_context_id"], doc["end_index_in_shared_context"])
+            starts = store.session_starts(doc["shared_context_id"])
+        question = self.doc_to_text(doc)
+        return chat.build_messages(history, starts, question, roles=self._roles, instruction=system_instruction)
+
+    # ---- requests
+
+    def build_all_requests(self, *, limit: int | None = None, samples: list[int] | None = None, **kwargs: Any) -> None:
+        """Build the requests; refuse, mark or let through the questions that are too long for the model."""
+        if kwargs.pop("cache_requests", False):
+            _log.warning("%s: the request cache is not used, its keys ignore the data and the prompt", self.config.task)
+        chat_template = kwargs.get("chat_template")
+        lm = getattr(chat_template, "__self__", None)
+        if self.OUTPUT_TYPE == "multiple_choice" and lm is not None and scores_no_loglikelihood(lm):
+            raise UserError(*no_loglikelihood(type(lm).__name__, self.config.task))
+        self._window: Window = window_of(chat_template, self.config.metadata)
+        types = Counter(doc["question_type"] for _, doc in self.doc_iterator(limit=limit, samples=samples))
+        total = types.total()
+        # A mean over documents with these weights is the mean over types, whatever their sizes.
+        self._macro_weight = {kind: total / (len(types) * count) for kind, count in types.items()}
+        super().build_all_requests(limit=limit, samples=samples, **kwargs)
+        self._handle_overlength()
+
+    def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
+        """Build the requests of one question, noting the length of its options in the model's tokens."""
+        requests = super().construct_requests(doc, ctx, **kwargs)
+        count = self._window.count_option
+        if self.OUTPUT_TYPE == "multiple_choice" and count is not None:
+            for request in requests:
+                self._option_tokens[request.doc_id, request.idx] = count(request.args[1])
+        return requests
+
+    def _handle_overlength(self) -> None:
+        overlong = find_overlength(self, self._window)
+        self._overlong = {instance.doc["question_id"] for instance in overlong}
+        if not overlong or self._overlength == "left":
+            return
+        if self._overlength == "error":
+            raise overlong.error(self)
+        for instance in self._instances:
+            if instance.doc["question_id"] in self._overlong:
+                instance.repeats = 0  # lm-eval sends a request `repeats` times
+                instance.resps = [scoring.SKIPPED]
+
+    # ---- scores
+
+    def apply_filters(self) -> None:
+        """Run the filters, then put the number of tokens beside each option's log-probability."""
+        super().apply_filters()
+        if self.OUTPUT_TYPE != "multiple_choice":
+            return
+        for instance in self._instances:
+            for name, response in instance.filtered_resps.items():
+                if response is not scoring.SKIPPED:
+                    instance.filtered_resps[name] = self._option_score(instance, response)
+
+    def _option_score(self, instance: Instance, response: Any) -> scoring.OptionScore:
+        known = self._option_tokens.get((instance.doc_id, instance.idx))
+        logprob, is_greedy = response
+        return scoring.OptionScore(logprob, is_greedy, getattr(response, "num_tokens", known))
+
+    def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, float]:
+        """Score one question under one filter."""
+        metrics: dict[str, float] = {}
+        answer = doc["answer_index"]
+        skipped = results[0] is scoring.SKIPPED
+        if self.OUTPUT_TYPE == "multiple_choice":
+            credit = 0.0 if skipped else scoring.best_credit([score.logprob for score in results], answer)
+            means = None if skipped else scoring.per_token(results)
+            if means is not None or (skipped and self._window.count_option is not None):
+                metrics["acc_per_token"] = 0.0 if means is None else scoring.best_credit(means, answer)
+        else:
+            credit = 0.0 if skipped else scoring.letter_credit(results[0], answer)
+            metrics["invalid_rate"] = float(not skipped and not results[0])
+        return {
+            "acc": credit,
+            **metrics,
+            "acc_macro": credit * self._macro_weight[doc["question_type"]],
+            f"acc_{doc['question_type']}": credit,
+            "skipped": float(skipped),
+            "truncated": float(not skipped and doc["question_id"] in self._overlong),
+        }
+
+    def aggregation(self) -> dict[str, Any]:
+        """Return how each metric is aggregated: all by the plain mean, which gives each a standard error."""
+        return {metric: mean for metric in _HIGHER_IS_BETTER} | {
+            m: f for m, f in self._aggregation_list.items() if m == "bypass"
+        }
+
+    def higher_is_better(self) -> dict[str, bool]:
+        """Return the direction of each metric."""
+        return dict(_HIGHER_IS_BETTER)
+
+
+def no_loglikelihood(model: str, task: str) -> tuple[str, str]:
+    """Return the words for a log-likelihood task on a chat backend, and what to run instead."""
+    base, nocontext = (task.removesuffix("_nocontext"), task.endswith("_nocontext"))
+    instead = f"{base.removesuffix('_letters')}_generate{'_nocontext' if nocontext else ''}"
+    return (
+        f"{task} needs log-likelihoods, which {model} (a chat backend) cannot give",
+        f"use --tasks {instead}",
+    )
+
+
+def _choice(metadata: dict[str, Any], key: str, values: tuple[str, ...]) -> Any:
+    value = metadata.setdefault(key, values[0])
+    if value not in values:
+        raise UserError(f"--metadata {key}={value}: no such value", f"use one of {', '.join(values)}")
+    return value

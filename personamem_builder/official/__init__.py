@@ -1,0 +1,1 @@
+"""The official release: found, read and checked."""

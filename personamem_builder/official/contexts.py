@@ -1,0 +1,68 @@
+"""Reading `shared_contexts_{split}.jsonl` of the official release."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from personamem_builder.official.faults import Faults
+
+Message = dict[str, str]
+_ROLES = frozenset({"system", "user", "assistant"})
+
+
+def context_id(messages: Sequence[Message]) -> str:
+    """Return the official id of a context: sha256 of the messages' `repr`s joined by blanks."""
+    return hashlib.sha256(" ".join(map(repr, messages)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def read_contexts(path: Path, faults: Faults) -> dict[str, list[Message]]:
+    """Read one JSONL of shared contexts, each line an object `{shared_context_id: [{role, content}, …]}`.
+
+    Args:
+        path: The file.
+        faults: Gets every fault found; a context with a fault is left out of the result.
+
+    Returns:
+        The contexts by id, in file order.
+    """
+    contexts: dict[str, list[Message]] = {}
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                pairs = json.loads(line.decode("utf-8-sig")).items()
+            except UnicodeDecodeError:
+                faults.add(path.name, "not UTF-8 text; save the file as UTF-8", row=number)
+            except (ValueError, AttributeError):
+                torn = not line.endswith(b"\n")
+                problem = "the file is cut off here" if torn else "not a JSON object {shared_context_id: [messages]}"
+                faults.add(path.name, problem, row=number, value=line[:40].decode("utf-8", "replace"))
+            else:
+                for key, value in pairs:
+                    _add(contexts, path.name, number, key, value, faults)
+    if not contexts and not faults.lines:
+        faults.add(path.name, "has no contexts")
+    return contexts
+
+
+def _add(contexts: dict[str, list[Message]], name: str, number: int, key: str, value: Any, faults: Faults) -> None:
+    if not isinstance(value, list) or not value or not all(map(_is_message, value)):
+        faults.add(name, "must hold a list of {role, content} objects with text", row=number, column=key)
+    elif (found := context_id(value)) != key:
+        faults.add(name, f"the messages have the id {found}: they were changed", row=number, value=key)
+    else:
+        contexts[key] = value
+
+
+def _is_message(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"role", "content"}
+        and value["role"] in _ROLES
+        and isinstance(value["content"], str)
+    )

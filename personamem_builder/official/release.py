@@ -1,0 +1,179 @@
+"""The official release, checked and turned into the two tables of a dataset."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from generation.errors import UserError
+from personamem_builder.official.contexts import Message, read_contexts
+from personamem_builder.official.faults import Faults
+from personamem_builder.official.questions import read_questions
+from personamem_builder.schema import CONTEXT_SCHEMA, OPTIONAL_QUESTION_FIELDS, QUESTION_SCHEMA, SPLITS
+from personamem_builder.tokenizer import count_tokens
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a folder of release files holds.
+
+    Attributes:
+        questions: The question table of each split, sorted by context, end index and id.
+        contexts: The shared-context table of each split, sorted by id.
+        notes: Legal oddities, in words.
+    """
+
+    questions: Mapping[str, pa.Table]
+    contexts: Mapping[str, pa.Table]
+    notes: Sequence[str]
+
+
+def questions_file(split: str) -> str:
+    """Return the release's file name for the questions of a split."""
+    return f"questions_{split}.csv"
+
+
+def contexts_file(split: str) -> str:
+    """Return the release's file name for the shared contexts of a split."""
+    return f"shared_contexts_{split}.jsonl"
+
+
+def read_release(folder: Path) -> Release:
+    """Read and check every split that a folder holds.
+
+    Args:
+        folder: Holds `questions_{split}.csv` and `shared_contexts_{split}.jsonl` for any of 32k, 128k and 1M.
+
+    Returns:
+        The tables of each split, with canonical question types and recomputed token counts.
+
+    Raises:
+        UserError: The folder has no such files, or they have faults: all of them are listed.
+    """
+    splits = [s for s in SPLITS if (folder / questions_file(s)).exists() or (folder / contexts_file(s)).exists()]
+    if not splits:
+        raise UserError(
+            f"{folder} holds no release files",
+            f"give a folder with {questions_file('32k')} and {contexts_file('32k')}",
+        )
+    faults = Faults()
+    notes: list[str] = []
+    rows: dict[str, list[dict[str, Any]]] = {}
+    contexts: dict[str, list[dict[str, Any]]] = {}
+    for split in splits:
+        absent = [f for f in (questions_file(split), contexts_file(split)) if not (folder / f).exists()]
+        if absent:
+            faults.add(absent[0], f"is missing from {folder}; both files of the split {split} are needed")
+            continue
+        rows[split] = read_questions(folder / questions_file(split), faults)
+        messages = read_contexts(folder / contexts_file(split), faults)
+        tokens = count_tokens(
+            [m["content"] for context in messages.values() for m in context]
+            + [row["user_question_or_message"] for row in rows[split]]
+        )
+        _check(split, rows[split], messages, tokens, faults)
+        contexts[split] = _context_rows(rows[split], messages, tokens)
+        notes += _notes(split, rows[split], messages)
+    faults.raise_if_any()
+    schema = _question_schema(rows.values())
+    return Release(
+        questions={split: pa.Table.from_pylist(rows[split], schema=schema) for split in splits},
+        contexts={split: pa.Table.from_pylist(contexts[split], schema=CONTEXT_SCHEMA) for split in splits},
+        notes=notes,
+    )
+
+
+def _question_schema(splits: Any) -> pa.Schema:
+    present = {column for rows in splits for row in rows for column in row}
+    return pa.schema([*QUESTION_SCHEMA, *(field for field in OPTIONAL_QUESTION_FIELDS if field.name in present)])
+
+
+def _check(
+    split: str,
+    rows: list[dict[str, Any]],
+    contexts: Mapping[str, list[Message]],
+    tokens: Mapping[str, int],
+    faults: Faults,
+) -> None:
+    """Check each question against its context, and sort the questions."""
+    totals = {
+        key: (
+            [0, *accumulate(tokens[m["content"]] for m in messages)],
+            [0, *accumulate(len(m["content"]) for m in messages)],
+        )
+        for key, messages in contexts.items()
+    }
+    owners: dict[str, int] = {}
+    for row in rows:
+
+        def fault(column: str, problem: str, row: dict[str, Any] = row) -> None:
+            faults.add(questions_file(split), problem, row=row["row"], column=column, value=row[column])
+
+        key, end = row["shared_context_id"], row["end_index_in_shared_context"]
+        if key not in contexts:
+            fault("shared_context_id", f"no (sound) context of this id in {contexts_file(split)}")
+            continue
+        if owners.setdefault(key, row["persona_id"]) != row["persona_id"]:
+            fault("persona_id", f"another persona than {owners[key]}, whose questions use the same context")
+        in_tokens, in_letters = totals[key]
+        if not 1 <= end < len(in_tokens):
+            fault("end_index_in_shared_context", f"past the context, which has {len(in_tokens) - 1} messages")
+            continue
+        expected = {
+            "context_length_in_tokens": in_tokens[end] + tokens[row["user_question_or_message"]],
+            "context_length_in_letters": in_letters[end],
+        }
+        for column, count in expected.items():
+            if row[column] != count:
+                fault(column, f"the context up to the end index gives {count}")
+    rows.sort(key=lambda row: (row["shared_context_id"], row["end_index_in_shared_context"], row["question_id"]))
+
+
+def _context_rows(
+    rows: list[dict[str, Any]], contexts: Mapping[str, list[Message]], tokens: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    owners = {row["shared_context_id"]: row["persona_id"] for row in rows}
+    result = []
+    for key in sorted(owners.keys() & contexts.keys()):
+        messages = contexts[key]
+        # The release repeats the persona as a system message at the start of every session.
+        starts = sorted({0} | {i for i, m in enumerate(messages) if m["role"] == "system"})
+        result.append(
+            {
+                "shared_context_id": key,
+                "persona_id": owners[key],
+                "messages": messages,
+                "session_starts": starts,
+                "session_topics": [""] * len(starts),
+                "session_dates": [""] * len(starts),
+                "num_tokens": sum(tokens[m["content"]] for m in messages),
+            }
+        )
+    return result
+
+
+_NOTE_KINDS: Final = (
+    "{} of {} questions have identical options",
+    "{} of {} questions repeat a question of the same persona",
+    "{} of {} neighbouring messages have the same role",
+    "{} of {} contexts are used by no question and left out",
+)
+
+
+def _notes(split: str, rows: list[dict[str, Any]], contexts: Mapping[str, list[Message]]) -> list[str]:
+    asked = Counter((row["persona_id"], row["user_question_or_message"]) for row in rows)
+    used = {row["shared_context_id"] for row in rows}
+    neighbours = [(a, b) for messages in contexts.values() for a, b in pairwise(messages)]
+    counts = (
+        (sum(len({o[4:] for o in row["all_options"]}) < len(row["all_options"]) for row in rows), len(rows)),
+        (len(rows) - len(asked), len(rows)),
+        (sum(a["role"] == b["role"] for a, b in neighbours), len(neighbours)),
+        (len(contexts.keys() - used), len(contexts)),
+    )
+    return [f"{split}: {kind.format(*count)}" for kind, count in zip(_NOTE_KINDS, counts, strict=True) if count[0]]

@@ -1,0 +1,1 @@
+"""Reports: results read, compared and printed."""

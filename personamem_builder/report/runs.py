@@ -1,0 +1,272 @@
+"""Find what evaluations left on disk: one `Run` for each results file and task.
+
+`personamem eval` leaves two files of one date: lm-eval's `results_<date>.json` and our
+`predictions_<date>.jsonl`. Plain `lm_eval --log_samples` leaves `samples_<task>_<date>.jsonl` instead of the
+second; that is read too. All faults of all files are collected into one `UserError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, Field, ValidationError
+
+from generation.errors import UserError
+from personamem_builder.report.answers import (
+    Answer,
+    Fault,
+    explain,
+    line_from_prediction,
+    line_from_sample,
+    read_answers,
+)
+
+FLOOR_BACKEND: Final = "personamem-floor"
+"""lm-eval's name of the model that answers by shortcut policies."""
+
+_NAME = re.compile(r".+_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json")
+_START = "evaluate a model first: `personamem eval --help`"
+_KEEP = "evaluate with `personamem eval`, which keeps the answers, or give lm_eval the flag `--log_samples`"
+_SHOWN_FAULTS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One model's answers to one task.
+
+    Attributes:
+        model: What people call the model: `floor: POLICY`, or its name or path.
+        backend: lm-eval's name of the kind of model, such as `hf`.
+        model_args: Arguments of the backend and what else shapes the prompt, sorted by name.
+        task: Name of the lm-eval task.
+        data_digest: Digest of the data that the task read; None where the results do not say.
+        limit: lm-eval's `--limit`, a number of questions or a fraction below 1; None for a whole run.
+        date: Date of the run as its file name has it; sorts by time.
+        path: The results file.
+        answers: The answers by question id; all have the same scores.
+    """
+
+    model: str
+    backend: str
+    model_args: tuple[tuple[str, str], ...]
+    task: str
+    data_digest: str | None
+    limit: float | None
+    date: str
+    path: Path
+    answers: Mapping[str, Answer]
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether a shortcut policy answered, not a model."""
+        return self.backend == FLOOR_BACKEND
+
+    @property
+    def scores(self) -> list[str]:
+        """Names of the run's scores, sorted."""
+        return sorted(next(iter(self.answers.values())).credits)
+
+
+class Reading(NamedTuple):
+    """The runs that were found, and what to tell people about those left out."""
+
+    runs: list[Run]
+    notes: list[str]
+
+
+class _Config(BaseModel):
+    model: str
+    model_args: dict[str, Any] | str | None = None
+    limit: float | None = None
+
+
+class _Task(BaseModel):
+    metadata: dict[str, Any] | None = None
+
+
+class _Count(BaseModel):
+    effective: int
+
+
+class _Results(BaseModel):
+    """The parts of lm-eval's results file that the report needs."""
+
+    config: _Config
+    configs: dict[str, _Task]
+    model_name: str | None = None
+    chat_template_sha: str | None = None
+    system_instruction_sha: str | None = None
+    n_samples: dict[str, _Count] = Field(default={}, alias="n-samples")
+
+    def is_ours(self, task: str) -> bool:
+        return task.startswith("personamem") or "data_digest" in (self.configs[task].metadata or {})
+
+
+def read_runs(results: Iterable[Path]) -> Reading:
+    """Read the runs of results files and folders.
+
+    Where one model, with the same arguments, answered one task on the same data more than once, the newest
+    whole run counts, or the newest partial run where there is no whole one.
+
+    Args:
+        results: `results_<date>.json` files, or folders that are searched for such files.
+
+    Returns:
+        The runs, and notes on what was left out.
+
+    Raises:
+        UserError: Nothing was found, or files are broken; names every file, line and fault.
+    """
+    faults: list[Fault] = []
+    notes: list[str] = []
+    runs: list[Run] = []
+    for path, is_named in _find(results, faults):
+        try:
+            runs += _read_file(path, is_named, faults, notes)
+        except OSError as error:
+            faults.append(Fault(str(error.filename or path), error.strerror or str(error), "see to the file"))
+    if not runs and not faults:
+        faults.append(Fault(", ".join(map(str, results)), "no results of a personamem task", _START))
+    if faults:
+        raise _user_error(faults)
+    return Reading(_newest(runs, notes), notes)
+
+
+def _user_error(faults: Sequence[Fault]) -> UserError:
+    lines = [f"{fault.where}: {fault.what}" for fault in faults[:_SHOWN_FAULTS]]
+    if len(faults) > _SHOWN_FAULTS:
+        lines.append(f"and {len(faults) - _SHOWN_FAULTS} more")
+    # dict.fromkeys: each fix once, in order.
+    return UserError("\n".join(lines), "; ".join(dict.fromkeys(fault.fix for fault in faults)))
+
+
+def _find(results: Iterable[Path], faults: list[Fault]) -> list[tuple[Path, bool]]:
+    """Return each results file once, and whether it was named itself."""
+    found: dict[Path, tuple[Path, bool]] = {}
+    for path in results:
+        if path.is_dir():
+            files = [file for file in sorted(path.rglob("results_*.json")) if _NAME.fullmatch(file.name)]
+            if not files:
+                faults.append(Fault(str(path), "no results_<date>.json in this folder", _START))
+        elif not path.exists():
+            files = []
+            faults.append(Fault(str(path), "no such file or folder", _START))
+        else:
+            files = [path] if _NAME.fullmatch(path.name) else []
+            if not files:
+                faults.append(Fault(str(path), "not a results file", "name results_<date>.json, or its folder"))
+        for file in files:
+            found.setdefault(file.resolve(), (file, file == path))
+    return list(found.values())
+
+
+def _read_file(path: Path, is_named: bool, faults: list[Fault], notes: list[str]) -> list[Run]:
+    try:
+        results = _Results.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        what = f"not a results file of lm-eval: {explain(error)}"
+        faults.append(Fault(str(path), what, "remove it, or evaluate again with `personamem eval`"))
+        return []
+    before = len(faults)
+    answers = _answers_beside(path, results, faults)
+    if len(faults) > before:
+        return []
+    if not answers:
+        what = f"no personamem task, only {', '.join(sorted(results.configs)) or 'none at all'}"
+        if is_named:
+            faults.append(Fault(str(path), what, "leave this file out"))
+        else:
+            notes.append(f"left out {path}: {what}")
+        return []
+    for task, given in answers.items():
+        expected = results.n_samples.get(task)
+        if not given:
+            faults.append(Fault(str(path), f"no answers to task {task} beside it", _KEEP))
+        elif expected and expected.effective != len(given):
+            notes.append(f"{path}: {task} has answers to {len(given)} of {expected.effective} questions")
+    return [_run(path, task, results, given) for task, given in sorted(answers.items()) if given]
+
+
+def _answers_beside(path: Path, results: _Results, faults: list[Fault]) -> dict[str, dict[str, Answer]]:
+    """Return the answers by task, for all tasks of the results that are ours."""
+    answers: dict[str, dict[str, Answer]] = {task: {} for task in results.configs if results.is_ours(task)}
+    date = _date(path)
+    predictions = path.with_name(f"predictions_{date}.jsonl")
+    if predictions.exists():
+        return answers | read_answers(predictions, line_from_prediction, faults)
+    samples = {task: path.with_name(f"samples_{task}_{date}.jsonl") for task in answers}
+    if missing := [file.name for file in samples.values() if not file.exists()]:
+        what = f"no answers beside it: neither {predictions.name} nor {', '.join(missing)}"
+        faults.append(Fault(str(path), what, _KEEP))
+        return {}
+    for task, file in samples.items():
+        answers |= read_answers(file, partial(line_from_sample, task=task), faults)
+    return answers
+
+
+def _run(path: Path, task: str, results: _Results, answers: dict[str, Answer]) -> Run:
+    args = _arguments(results.config.model_args)
+    metadata = results.configs[task].metadata if task in results.configs else None
+    digest = (metadata or {}).get("data_digest")
+    return Run(
+        model=_model_name(results, args) or path.parent.name,
+        backend=results.config.model,
+        model_args=tuple(sorted((args | _prompt_settings(results, metadata or {})).items())),
+        task=task,
+        data_digest=None if digest is None else str(digest),
+        limit=results.config.limit,
+        date=_date(path),
+        path=path,
+        answers=answers,
+    )
+
+
+def _prompt_settings(results: _Results, metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Return what else shapes the prompt, where it is not the default: runs that differ in it are not the same."""
+    settings = {
+        "roles": None if metadata.get("roles") == "normalised" else metadata.get("roles"),
+        "overlength": "left" if metadata.get("overlength") == "left" else None,
+        "chat_template": results.chat_template_sha and results.chat_template_sha[:8],
+        "system_instruction": results.system_instruction_sha and results.system_instruction_sha[:8],
+    }
+    return {name: str(value) for name, value in settings.items() if value}
+
+
+def _date(path: Path) -> str:
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        raise ValueError(f"not the name of a results file: {path}")
+    return match["date"]
+
+
+def _arguments(model_args: dict[str, Any] | str | None) -> dict[str, str]:
+    if isinstance(model_args, str):
+        pairs = [pair.partition("=") for pair in model_args.split(",") if pair]
+        return {name.strip(): value.strip() for name, _, value in pairs}
+    return {name: str(value) for name, value in (model_args or {}).items()}
+
+
+def _model_name(results: _Results, args: Mapping[str, str]) -> str | None:
+    if results.config.model == FLOOR_BACKEND:
+        return f"floor: {args['policy']}" if "policy" in args else "floor"
+    # An adapter makes another model of its base.
+    adapters = [args[name] for name in ("peft", "delta") if name in args]
+    name = args.get("pretrained") or args.get("model") or results.model_name
+    return " + ".join([name, *adapters]) if name else None
+
+
+def _newest(runs: Sequence[Run], notes: list[str]) -> list[Run]:
+    best: dict[tuple[object, ...], Run] = {}
+    # A try with --limit must not hide a whole run, so whole runs come last, the newest at the end.
+    for run in sorted(runs, key=lambda run: (run.limit is None, run.date)):
+        key = (run.model, run.backend, run.model_args, run.task, run.data_digest)
+        if older := best.get(key):
+            kind = "a partial run" if older.limit is not None and run.limit is None else "an older run"
+            notes.append(f"left out {kind} of {run.model} on {run.task}: {older.path} ({run.path} counts)")
+        best[key] = run
+    return list(best.values())

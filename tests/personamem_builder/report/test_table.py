@@ -1,0 +1,413 @@
+from __future__ import annotations
+
+import ast
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from generation.errors import UserError
+from personamem_builder.cli.report import report
+from personamem_builder.report.answers import Answer
+from personamem_builder.report.render import SHORT_TYPES, to_json, to_markdown, to_text
+from personamem_builder.report.runs import Run
+from personamem_builder.report.table import Row, Table, build_tables
+from personamem_builder.schema import QUESTION_TYPES, option_text
+
+DATE = "2026-11-27T10-11-12.123456"
+OFFICIAL = Path(__file__).parents[4] / "shared" / "data" / "personamem_v1" / "questions_32k.csv"
+
+
+def make_answers(credits: list[float], score: str = "acc", **changes: Any) -> dict[str, Answer]:
+    """Two questions a persona, the types in turn."""
+    return {
+        f"q{i}": Answer(
+            **{
+                "persona_id": i // 2,
+                "question_type": QUESTION_TYPES[i % 7],
+                "n_options": 4,
+                "credits": {score: credit},
+                "invalid": frozenset(),
+                "skipped": False,
+                "truncated": False,
+            }
+            | changes
+        )
+        for i, credit in enumerate(credits)
+    }
+
+
+def make_run(model: str, answers: Mapping[str, Answer], **changes: Any) -> Run:
+    is_floor = model.startswith("floor")
+    fields: dict[str, Any] = {
+        "model": model,
+        "backend": "personamem-floor" if is_floor else "hf",
+        "model_args": (("policy" if is_floor else "pretrained", model),),
+        "task": "personamem_32k",
+        "data_digest": "abc",
+        "limit": None,
+        "date": DATE,
+        "path": Path("results.json"),
+        "answers": answers,
+    }
+    return Run(**(fields | changes))
+
+
+def only(tables: list[Table]) -> Table:
+    (table,) = tables
+    return table
+
+
+def row_of(table: Table, label: str) -> Row:
+    (row,) = [row for row in table.rows if row.label == label]
+    return row
+
+
+def test_chance_comes_first_then_floors_then_models_best_first():
+    runs = [
+        make_run("weak", make_answers([1, 0, 0, 0])),
+        make_run("strong", make_answers([1, 1, 1, 0])),
+        make_run("floor: shortest", make_answers([0, 0, 0, 0])),
+        make_run("floor: longest", make_answers([1, 1, 0, 0])),
+    ]
+    table = only(build_tables(runs))
+    assert [row.label for row in table.rows] == [
+        "chance",
+        "floor: longest",
+        "floor: shortest",
+        "strong",
+        "weak",
+    ]
+    assert [row.is_floor for row in table.rows] == [True, True, True, False, False]
+    assert table.notes == [
+        "weak (acc) scores 25.0%, below the best floor (floor: longest, 50.0%), which reads no conversation."
+    ]
+
+
+def test_chance_follows_the_number_of_options():
+    answers = make_answers([1, 1, 1, 1])
+    answers |= make_answers([1, 1], n_options=2)
+    chance = only(build_tables([make_run("m", answers)])).rows[0]
+    assert chance.overall.value == pytest.approx((0.5 + 0.5 + 0.25 + 0.25) / 4)
+    assert (chance.overall.low, chance.overall.high, chance.score) == (None, None, None)
+    assert chance.types["recall_user_shared_facts"] is not None
+    assert chance.types["recall_user_shared_facts"].value == 0.5
+    assert chance.types["generalize_to_new_scenarios"] is None
+
+
+def test_a_model_below_chance_is_named_even_without_floors():
+    table = only(build_tables([make_run("m", make_answers([0, 0, 0, 0]))]))
+    assert "below the best floor (chance, 25.0%)" in table.notes[0]
+
+
+def test_a_row_a_score():
+    answers = {
+        name: Answer(
+            0,
+            "suggest_new_ideas",
+            4,
+            {"robust": 1.0, "v1_parity": 0.0},
+            frozenset({"v1_parity"}),
+            False,
+            i > 0,
+        )
+        for i, name in enumerate(["q1", "q2"])
+    }
+    table = only(build_tables([make_run("m", answers)]))
+    rows = {row.score: row for row in table.rows}
+    assert list(rows) == [None, "robust", "v1_parity"]
+    assert (rows["robust"].invalid_rate, rows["v1_parity"].invalid_rate) == (0.0, 1.0)
+    assert rows["robust"].truncated_rate == 0.5
+    assert "truncated" in to_text([table], 200)
+    assert any(note.startswith("one persona: no interval") for note in table.notes)
+
+
+def test_context_gain_is_paired_by_question():
+    full, bare = make_answers([1, 1, 1, 0]), make_answers([0, 0, 1, 0])
+    reordered = dict(reversed(bare.items()))
+    runs = [make_run("m", full), make_run("m", reordered, task="personamem_32k_nocontext")]
+    table = only(build_tables(runs))
+    assert [row.label for row in table.rows] == ["chance", "m", "m (no context)"]
+    gain, difference = row_of(table, "m").context_gain, row_of(table, "m").paired_difference
+    assert gain is not None
+    assert difference is not None
+    assert gain.value == pytest.approx(2 / 3)
+    assert difference.value == pytest.approx(0.5)
+    assert (gain.n, gain.clusters) == (4, 2)
+    assert row_of(table, "m (no context)").context_gain is None
+    assert not row_of(table, "m (no context)").has_context
+    assert table.notes == []
+    assert "context gain" in to_text([table], 120)
+
+
+def test_there_is_no_gain_column_without_a_pair():
+    table = only(build_tables([make_run("m", make_answers([1, 1, 1, 0]))]))
+    assert "context gain" not in to_text([table], 120).lower()
+
+
+def test_a_perfect_score_without_context_leaves_the_gain_undefined():
+    runs = [
+        make_run("m", make_answers([1, 0])),
+        make_run("m", make_answers([1, 1]), task="personamem_32k_nocontext"),
+    ]
+    row = row_of(only(build_tables(runs)), "m")
+    assert row.context_gain is None
+    assert row.paired_difference is not None
+
+
+def test_runs_of_other_questions_are_paired_over_what_they_share():
+    full, bare = make_answers([1, 1, 1, 0]), make_answers([0, 0])
+    runs = [make_run("m", full), make_run("m", bare, task="personamem_32k_nocontext", limit=2.0)]
+    table = only(build_tables(runs))
+    gain = row_of(table, "m").context_gain
+    assert gain is not None
+    assert (gain.value, gain.n) == (1.0, 2)
+    assert any("over the 2 questions that both runs answered" in note for note in table.notes)
+    assert any("partial run (limit 2), 2 questions" in note for note in table.notes)
+
+
+def test_runs_without_a_common_question_are_not_paired():
+    runs = [
+        make_run("m", make_answers([1, 1, 1, 0])),
+        make_run("m", {"other": make_answers([0])["q0"]}, task="personamem_32k_nocontext"),
+    ]
+    assert row_of(only(build_tables(runs)), "m").context_gain is None
+
+
+def test_the_pair_with_the_same_arguments_is_preferred():
+    args = [(("dtype", kind), ("pretrained", "m")) for kind in ("a", "b", "c")]
+    full = [make_run("m", make_answers([1, 0]), model_args=arg) for arg in args]
+    bare = [
+        make_run("m", make_answers([0, credit]), model_args=arg, task="personamem_32k_nocontext")
+        for arg, credit in zip(args, [0.0, 0.5], strict=False)
+    ]
+    table = only(build_tables([*full, *bare]))
+    gains = {row.label: row.context_gain for row in table.rows if row.has_context and row.score}
+    assert gains["m (dtype=a)"] is not None
+    assert gains["m (dtype=b)"] is not None
+    assert gains["m (dtype=a)"].value == pytest.approx(0.5)
+    assert gains["m (dtype=b)"].value == pytest.approx(0.25 / 0.75)
+    assert gains["m (dtype=c)"] is None
+    assert any(note.startswith("m (dtype=c): no context gain") for note in table.notes)
+
+
+def test_a_lone_pair_with_other_arguments_is_used_and_noted():
+    other = {"model_args": (("max_length", "512"),), "task": "personamem_32k_nocontext"}
+    table = only(build_tables([make_run("m", make_answers([1, 0])), make_run("m", make_answers([0, 0]), **other)]))
+    assert row_of(table, "m").context_gain is not None
+    assert "m: its run without context has other model arguments." in table.notes
+
+
+def test_the_backend_is_named_where_the_model_name_does_not_tell():
+    runs = [make_run("m", make_answers([1, 0])), make_run("m", make_answers([1, 1]), backend="hf-prefix")]
+    assert [row.label for row in only(build_tables(runs)).rows] == ["chance", "m (hf-prefix)", "m (hf)"]
+
+
+def test_each_data_set_has_a_table():
+    runs = [
+        make_run("m", make_answers([1, 0])),
+        make_run("m", make_answers([1, 0]), data_digest="def", task="personamem_32k_nocontext"),
+        make_run("m", make_answers([1, 0]), task="personamem_128k"),
+    ]
+    tables = build_tables(runs)
+    assert [(t.task, t.data_digest) for t in tables] == [
+        ("personamem_32k", "abc"),
+        ("personamem_32k", "def"),
+        ("personamem_128k", "abc"),
+    ]
+    for table in tables:
+        assert any("different data" in note for note in table.notes) == (table.task == "personamem_32k")
+        assert all(row.context_gain is None for row in table.rows)
+
+
+def test_text_fits_120_columns_and_folds_below():
+    answers = {f"{k}{name}": answer for k in range(9) for name, answer in make_answers([1, 0] * 14).items()}
+    runs = [make_run("floor: longest", answers), make_run("some-organisation/a-model-of-7B-chat", answers)]
+    runs.append(make_run("some-organisation/a-model-of-7B-chat", answers, task="personamem_32k_nocontext"))
+    tables = build_tables(runs)
+    for width in (60, 80, 120, 250):
+        text = to_text(tables, width)
+        assert max(map(len, text.splitlines())) <= width
+        assert all(short in text for short in SHORT_TYPES.values()) or width < 120
+    assert "50.0 [50.0, 50.0]" in to_text(tables, 120)
+    assert to_text(tables, 250).count("macro") == 1
+    assert to_text(tables, 250).count("floor: longest") == 1
+
+
+def test_names_are_printed_as_they_are():
+    tables = build_tables([make_run("a|b[red]:smile:", make_answers([1, 0, 1, 0]))])
+    assert "a|b[red]:smile:" in to_text(tables, 120)
+    markdown = to_markdown(tables)
+    assert r"a\|b[red]" in markdown
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert {line.replace(r"\|", "").count("|") for line in rows} == {15}
+
+
+# The command itself, on a made-up results folder.
+
+
+def write_run(folder: Path, tasks: dict[str, list[float]], model: str, **config: Any) -> None:
+    folder.mkdir(parents=True)
+    configs = {task: {"metadata": {"data": "d", "data_digest": "abc"}} for task in tasks}
+    results = {
+        "results": {},
+        "configs": configs,
+        "config": {"model": model, "limit": None, **config},
+        "model_name": "x",
+        "date": 1.0,
+    }
+    (folder / f"results_{DATE}.json").write_text(json.dumps(results), encoding="utf-8")
+    with (folder / f"predictions_{DATE}.jsonl").open("w", encoding="utf-8") as file:
+        for task, credits in tasks.items():
+            for i, credit in enumerate(credits):
+                line = {
+                    "task": task,
+                    "question_id": f"q{i}",
+                    "persona_id": i // 2,
+                    "question_type": QUESTION_TYPES[i // 2],
+                    "n_options": 4,
+                    "predictions": {"acc": "a"},
+                    "credits": {"acc": credit},
+                    "skipped": False,
+                    "truncated": False,
+                }
+                file.write(json.dumps(line) + "\n")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    tasks = {"personamem_32k": [1.0, 1, 1, 0, 0, 0], "personamem_32k_nocontext": [0.0, 1, 0, 0, 0, 0]}
+    write_run(folder / "model", tasks, "hf", model_args={"pretrained": "org/model"})
+    floor = {"personamem_32k": [0.5, 1, 0, 0, 0, 0]}
+    write_run(folder / "floor", floor, "personamem-floor", model_args={"policy": "longest"})
+    return folder
+
+
+def invoke(*args: object) -> Result:
+    return CliRunner().invoke(report, [str(arg) for arg in args])
+
+
+def test_the_command_prints_a_table(results):
+    result = invoke(results)
+    assert result.exit_code == 0, result.output
+    assert "personamem_32k (data abc)" in result.stdout
+    assert "50.0 [0.0, 100.0]" in result.stdout  # 0.5 ± 4.303 · 0.289, clipped
+    assert "40.0" in result.stdout  # gain: (1/2 − 1/6) / (5/6)
+    assert "org/model (no context)" in result.stdout
+    assert result.stderr == ""
+
+
+def test_the_command_prints_json(results):
+    result = invoke(results, "--json")
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    assert printed["schema_version"] == 1
+    (table,) = printed["tables"]
+    assert table.keys() == {"task", "data_digest", "rows", "notes"}
+    assert (table["task"], table["data_digest"], table["notes"]) == ("personamem_32k", "abc", [])
+    assert [(row["model"], row["floor"], row["context"], row["score"]) for row in table["rows"]] == [
+        ("chance", True, True, None),
+        ("floor: longest", True, True, "acc"),
+        ("org/model", False, True, "acc"),
+        ("org/model", False, False, "acc"),
+    ]
+    for row in table["rows"]:
+        assert row.keys() == {
+            "model", "score", "floor", "context", "n", "overall", "macro", "types", "context_gain",
+            "paired_difference", "invalid_rate", "skipped_rate", "truncated_rate",
+        }  # fmt: skip
+        assert tuple(row["types"]) == QUESTION_TYPES
+        assert row["n"] == 6
+        assert row["overall"].keys() == {"value", "low", "high", "n", "clusters"}
+    chance, floor, model, bare = table["rows"]
+    assert chance["overall"] == {"value": 0.25, "low": None, "high": None, "n": 6, "clusters": 3}
+    assert floor["overall"]["value"] == 0.25
+    assert model["overall"] == {"value": 0.5, "low": 0.0, "high": 1.0, "n": 6, "clusters": 3}
+    assert model["types"]["suggest_new_ideas"] == {
+        "value": 0.5,
+        "low": None,
+        "high": None,
+        "n": 2,
+        "clusters": 1,
+    }
+    assert model["types"]["generalize_to_new_scenarios"] is None
+    assert model["context_gain"]["value"] == pytest.approx(0.4)
+    assert model["paired_difference"]["value"] == pytest.approx(1 / 3)
+    assert bare["context_gain"] is None
+
+
+def test_the_command_prints_markdown(results):
+    result = invoke(results / "model", "--markdown")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0] == "### personamem_32k (data abc)"
+    assert lines[2].startswith("| model | score | n | overall | macro | context gain | invalid | skipped | facts |")
+    assert lines[5].startswith("| org/model | acc | 6 | 50.0 [0.0, 100.0] | ")
+    assert "--model personamem-floor" in result.stderr  # the next step: no floor ran
+
+
+def test_the_next_step_is_the_run_without_context(tmp_path):
+    folder = tmp_path / "results"
+    write_run(folder / "model", {"personamem_32k": [1.0, 1, 0]}, "hf", model_args="pretrained=org/model")
+    write_run(folder / "floor", {"personamem_32k": [1.0, 0, 0]}, "personamem-floor", model_args="policy=longest")
+    result = invoke(folder, "--json")
+    assert "--tasks personamem_32k_nocontext" in result.stderr
+    json.loads(result.stdout)
+
+
+def test_the_default_folder_is_results(results, monkeypatch):
+    monkeypatch.chdir(results.parent)
+    assert invoke().stdout == invoke("results").stdout
+    monkeypatch.chdir(results / "model")
+    result = invoke()
+    assert isinstance(result.exception, UserError)
+    assert "results: no such file or folder" in result.exception.message
+
+
+def test_notes_on_what_was_left_out_go_to_stderr(results):
+    write_run(results / "again", {"personamem_32k": [1.0]}, "personamem-floor", model_args="policy=longest")
+    result = invoke(results, "--json")
+    assert "note: left out an older run of floor: longest" in result.stderr
+    json.loads(result.stdout)
+
+
+def test_two_formats_at_once_are_refused(results):
+    result = invoke(results, "--json", "--markdown")
+    assert result.exit_code == 2
+    assert "exclude each other" in result.stderr
+
+
+def test_help_has_an_example():
+    assert "personamem report results/ --markdown" in invoke("--help").stdout
+
+
+def test_the_longest_option_scores_half_of_the_official_32k_split():
+    if not OFFICIAL.exists():
+        pytest.skip("the official question file is not beside the checkout (shared/data/personamem_v1)")
+    answers = {}
+    with OFFICIAL.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            try:
+                options = json.loads(row["all_options"])
+            except json.JSONDecodeError:
+                options = ast.literal_eval(row["all_options"])
+            lengths = [len(option_text(option)) for option in options]
+            longest = [i for i, length in enumerate(lengths) if length == max(lengths)]
+            answer = "abcd".index(row["correct_answer"][1])
+            credit = 1 / len(longest) if answer in longest else 0.0
+            answers[row["question_id"]] = make_answers([credit], persona_id=int(row["persona_id"]))["q0"]
+    row = only(build_tables([make_run("floor: longest", answers)])).rows[1]
+    assert (row.n, row.overall.clusters) == (589, 20)
+    assert row.overall.value == pytest.approx(0.505, abs=0.0005)
+    assert row.overall.low is not None
+    assert row.overall.high is not None
+    assert row.overall.low < 0.505 < row.overall.high
+
+
+def test_json_of_no_tables_is_still_the_schema():
+    assert to_json([]) == {"schema_version": 1, "tables": []}
