@@ -62,7 +62,7 @@ def normalise(history: Sequence[Message], session_starts: Sequence[int]) -> list
       system message is the user's: a session that the assistant opens has its mark there.
     - Texts are kept as they are, speaker labels included.
     """
-    starts = set(session_starts)
+    starts = {0, *session_starts}
     persona: str | None = None
     result: list[Message] = []
     pending = ""

@@ -1,8 +1,8 @@
-r"""Which option a free-text reply names: the `robust` rule, and the published rule without its look at the gold.
+r"""Which option a free-text reply names: the `robust` rule, and the published rule made blind to the gold.
 
-Neither is told the right answer, so a wrong reply gets no second reading; and a reply that names no option, or
-several, gives none instead of a guess. Patterns read lower-case text with single blanks, and what they repeat is
-bounded, so that the time they take grows no faster than the reply.
+Neither is told the right answer, so a wrong reply gets no second reading; and a reply that names no option,
+or several, gives none instead of a guess. Patterns read lower-case text with single blanks, and what they
+repeat is bounded, so that the time they take grows no faster than the reply.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from typing import Final
 def extract_choice(text: str, n_options: int = 4) -> str | None:
     r"""Return the option a reply names, by the `robust` rule.
 
-    Typography is brought to one form (Unicode NFKC, emphasis, LaTeX wrappers) and thinking parts are dropped; a reply
-    that ends inside one has no answer. Then the first rule that has a say decides:
+    Typography is brought to one form (Unicode NFKC, emphasis, LaTeX wrappers) and thinking parts are dropped;
+    a reply that ends inside one has no answer. Then the first rule that has a say decides:
 
     1. the last `<final_answer>` span that names an option, the letter it begins with first;
-    2. the last sentence that states the answer: "the answer is c", "I choose c", "(c) is the best option";
+    2. the last statement of the answer: "the answer is c", "I choose c", "(c) is the best option", or a
+       letter alone on the last line;
     3. the last `\boxed{c}`;
     4. the label the reply begins with: "c. Try pottery";
     5. the one letter spoken of as an option: "option c";
     6. the one letter in brackets.
 
-    Two letters, a letter that was not offered, and "none of the above" are no answer. A bare "I" is never a letter,
-    nor is "a" where it can be the article. The rule is this project's own; for the published one see
+    Two letters, a letter that was not offered, and "none of the above" are no answer. A bare "I" is never a
+    letter, nor is "a" where it can be the article. The rule is this project's own; for the published one see
     `v1_parity_letters`.
 
     Args:
@@ -49,19 +50,20 @@ def extract_choice(text: str, n_options: int = 4) -> str | None:
 def v1_parity_letters(text: str, n_options: int = 4) -> str:
     """Return the letters that PersonaMem's published rule counts as right, whichever the gold is.
 
-    The rule of the benchmark's evaluation script (arXiv 2504.14225, its latest version) takes, in lower case, the set
-    of letters in round brackets or, if there are none, of letters that stand alone. It counts a reply as right when
-    that set is the gold alone, in the part after the last `<final_answer>` or in the whole reply. So a reply is right
-    when its gold is among the letters returned here. (The script also strips a closing tag, which holds no letter.)
-    Its faults, the article "a" among them, are kept on purpose: this is for comparison with published scores.
+    The rule of the benchmark's evaluation script (arXiv 2504.14225, its latest version) takes, in lower case,
+    the set of letters in round brackets or, if there are none, of letters that stand alone. It counts a reply
+    as right when that set is the gold alone, in the part after the last `<final_answer>` or in the whole
+    reply. So a reply is right when its gold is among the letters returned here. (The script also strips a
+    closing tag, which holds no letter.) Its faults, the article "a" among them, are kept on purpose: this is
+    for comparison with published scores.
 
     Args:
         text: The reply as the model wrote it.
         n_options: How many options were offered; the published rule knows four.
 
     Returns:
-        The letters in alphabetical order: one or none, or two when the part after the marker and the whole reply each
-        name a different single letter.
+        The letters in alphabetical order: one or none, or two when the part after the marker and the whole
+        reply each name a different single letter.
     """
     offered = f"[a-{_offered(n_options)[-1]}]"
     credited: set[str] = set()
@@ -91,7 +93,7 @@ _SAME_FORM: Final = tuple(
         (r"<(b|i|u|em|strong|code|mark|p|span|li)>([^<>]{0,300})</\1>", r"*\2*"),
         (r"\\(?:text|math|bold|left|right|bf|rm|quad|displaystyle)[a-z]{0,10}", ""),  # \text{c} -> {c}
         (r"\\(?=[^a-z0-9\s])", ""),  # escapes: <final\_answer>, \(c\)
-        # A letter set off by emphasis or quotes becomes "c" (a set-off I stays a pronoun), one in brackets (c).
+        # A letter set off by emphasis or quotes becomes "c" ("I" stays a pronoun), one in brackets (c).
         (r"(?<![a-z0-9])[*_`~$\"']{1,4} ?([a-hj-z])([.:]?) ?[*_`~$\"']{1,4}(?![a-z0-9])", r'"\1"\2'),
         (r"[(\[{<]{1,3}[ \"*_]{0,3}([a-z])[ \"*_]{0,3}[)\]}>]{1,3}", r"(\1)"),
         (r"[*`~]|[^\S\n]", " "),
@@ -128,7 +130,7 @@ def _without_thinking(text: str) -> str:
 
 _LATIN: Final = "a-z0-9\u00c0-\u024f"
 # Where one of these follows, "a" is no article: "the answer is A because", "A and B".
-_NO_ARTICLE: Final = "is|was|seems|fits|would|because|since|as|for|and|or|but|over|porque|weil|parce|car|perché"
+_NO_ARTICLE: Final = "is|was|seems|fits|would|because|since|as|for|and|or|but|over|porque|weil|parce|perché"
 _NO_NOUN: Final = rf"(?! (?!(?:{_NO_ARTICLE})(?![{_LATIN}-]))[{_LATIN}])"
 
 
@@ -148,27 +150,30 @@ _FILLER: Final = (
     rf"(?:\\boxed{_GAP})?"
 )
 _SAID: Final = rf"{_FILLER}(?:{_CUED}|{_NONE})"
+_LABEL: Final = rf"[ \n#>\"'(\[{{$_-]{{0,8}}{_UNCUED}"
+_LINE: Final = rf"{_LABEL}[)\].\" ]{{0,3}}"
 _SECOND: Final = re.compile(
     r"[)\"]?(?: ?(?:[/&+]|,? ?(?:(?:or|and|vs\.?|und|oder|et|ou|y|o|и|или)(?= )|和|或)) ?(?:option )?[(\"]?"
-    rf"{_CUED}|(?:, ?| ){_UNCUED}(?=[)\"]? ?(?:[.,;:!?\n]|$|or |and )))"
+    rf"{_CUED}|,? ?{_UNCUED}(?=[)\"]? ?(?:[.,;:!?\n]|$|or |and ))|\n{_LINE}(?=\n|$))"
 )
 
 
 def _letters(match: re.Match[str]) -> set[str]:
-    """The letter of a match, with another offered beside it ("b or c"); empty where the match says "none"."""
+    """The letters of a match, with another offered next to it ("b or c"); no letter where it says "none"."""
     second = _SECOND.match(match.string, match.end()) if match.lastindex else None
-    return {found[found.lastindex] for found in (match, second) if found and found.lastindex}
+    return {letter for found in (match, second) if found for letter in found.groups() if letter}
 
 
-# Letters that are named and yet not chosen: "not (b)", "rather than (b)", "(b) is wrong", a list of all options.
+# Letters that are named, not chosen: "not (b)", "rather than (b)", "(b) is wrong", a list of all options.
 
 _CLAUSE_END: Final = re.compile(r"[.,;:!?\n]| - | (?:but|so|and|because|hence|therefore|then) ")
 _DENIED: Final = re.compile(
-    r"\b(?:not|never|cannot|[a-z]{2,8}n't|neither|nor|incorrect|wrong|worst|least|nicht|pas|não|non|не|no es)\b|不"
+    r"\b(?:not|never|cannot|[a-z]{2,8}n't|neither|nor|incorrect|wrong|worst|least"
+    r"|nicht|pas|não|non|не|no es)\b|不"
 )
 _SET_ASIDE: Final = re.compile(
-    r"\b(?:rul[a-z]{1,3} out|(?:reject|exclud|eliminat|consider)[a-z]{0,3}|than|over|unlike|instead of|except)"
-    r"(?: the| option| response){0,2} ?$"
+    r"\b(?:rul[a-z]{1,3} out|(?:reject|exclud|eliminat|consider)[a-z]{0,3}|than|over|unlike|instead of"
+    r"|except)(?: the| option| response){0,2} ?$"
 )
 _FOUND_WANTING: Final = re.compile(
     r"[)\"]?,? (?:is|was|seems|looks|sounds|feels|does|do|would|could|can|might|may)"
@@ -187,7 +192,7 @@ def _turned_down(match: re.Match[str]) -> bool:
 
 
 def _opens_a_list(match: re.Match[str]) -> bool:
-    """Whether the letter is the first label of a list: an (a) that starts a line, with text and then a (b)."""
+    """Whether the letter heads a list of the options: (a) at the start of a line, text, and then (b)."""
     text, letter, end = match.string, match.start(match.lastindex or 0), match.end()
     starts_line = text[letter] == "a" and _LINE_START.search(text[max(0, letter - 9) : letter])
     return bool(starts_line and _LINE_GOES_ON.match(text, end) and _NEXT_LABEL.search(text, end, end + 2000))
@@ -199,7 +204,7 @@ _TAG: Final = "(?:final[ _-]?)?answer(?![a-z_]) ?>?"
 _MARKER: Final = re.compile(f"< ?/? ?{_TAG}")
 _SPAN: Final = re.compile(rf"< ?{_TAG}([\s\S]*?)(?=< ?/? ?{_TAG}|\Z)")
 
-_ANSWER: Final = "answer|antwort|antwoord|réponse|respuesta|resposta|risposta|odpowiedź|cevap|ответ|الإجابة|उत्तर"
+_ANSWER: Final = "answer|antwort|antwoord|réponse|respuesta|resposta|risposta|odpowiedź|ответ|الإجابة|उत्तर"
 _ONE: Final = "option|choice|response|reply|pick|selection|match|fit|one|letter"
 _BEST: Final = r"best|correct[ae]?|most (?:appropriate|fitting|suitable)"
 _CHOOSE: Final = r"choos(?:e|ing)|chosen?|(?:pick|select)(?:ed|ing)?|(?:go|going|went) with"
@@ -208,20 +213,21 @@ _WORDS: Final = r"(?: (?!choices|options|answers)[^\W\d_][^\W_]{0,15}(?:'[a-z])?
 _RESTATED: Final = r"(?:[ ,(\[]{0,3}\(?[a-z]\)?(?:[ ,/|-]{1,3}(?:(?:or|and) )?\(?[a-z]\)?){1,25}[)\]]?,?)?"
 
 _STATEMENTS: Final = (
-    # "(c) is the best answer", before the others: its last word must not pass for the cue of what follows.
+    # "(c) is the best answer" comes first: its last word must not pass for the cue of what follows.
     rf"{_CUED} (?:is|was|seems|looks|would be|fits)(?: (?:the|my|clearly|likely|also|not|you|this)){{0,4}}"
     rf" (?:{_BEST}|right|answer)\b(?: (?:answer|{_ONE})\b)?",
-    # "the answer to this is (c)", "answer: c", a heading "Answer" above c, "answer (a), (b), (c) or (d): c"
+    # "the answer to this is (c)", "answer: c", a heading "Answer" above c, "answer (a), (b) or (c): c"
     rf"(?<![a-z/])(?:{_ANSWER}){_WORDS}{_RESTATED}(?:{_IS}|[\"')]{{0,2}} ?[:=>\n-]){_SAID}",
     rf"(?<![a-z])(?:{_BEST}|(?:my|right|final) (?:{_ONE})){_WORDS}{_RESTATED}(?:{_IS}| ?:){_SAID}",
     rf"(?<![a-z])(?:i|we)(?:'[a-z]{{1,2}})?(?: [a-z']{{1,12}}){{0,3}}? (?:{_CHOOSE}|say){_FILLER}{_CUED}",
     rf"(?<![a-z])(?:ich wähle|ik kies|je choisis|elijo|escolho|scelgo|wybieram|выбираю){_FILLER}{_CUED}",
     rf"(?<!不)(?:答案|选(?!项)|選(?!項|択肢)|答え|正解|回答|정답|답)[^\x00-\x7f]{{0,4}}{_GAP}{_CUED}",
-    # alone on the last line
-    rf"(?<=\n)[ #>\"'(\[{{$_-]{{0,8}}{_UNCUED}[)\].\" ]{{0,3}}\Z",
+    # alone on the last line (two such lines are two answers)
+    rf"(?:\A|(?<=\n))(?:{_LINE}\n)?{_LINE}\Z",
 )
 _MENTIONS: Final = (
-    rf"(?<![a-z])(?:option|letter|opción|opção|opzione|вариант|选项|選項|選択肢)(?:\(s\))?{_GAP}{_letter('[a-hj-z]')}",
+    # No article stands behind "option".
+    rf"(?<![a-z])(?:option|letter|opción|opção|opzione|вариант|选项|選項)(?:\(s\))?{_GAP}{_letter('[a-hj-z]')}",
     rf"(?<![a-z])(?:{_ANSWER}|choice|response|{_CHOOSE}|it is|it's|leaving|leaves)(?:\(s\))?{_FILLER}{_CUED}",
 )
 
@@ -244,7 +250,12 @@ def _last(*patterns: str) -> _Step:
 def _every(*patterns: str) -> _Step:
     """Make the step that reads all letters a text names in one of these ways."""
     compiled = re.compile("|".join(patterns))
-    return lambda text: set().union(*(_letters(m) for m in compiled.finditer(text) if not _turned_down(m))) or None
+
+    def step(text: str) -> set[str] | None:
+        matches = compiled.finditer(text)
+        return {letter for m in matches if not _turned_down(m) for letter in _letters(m)} or None
+
+    return step
 
 
 def _first(steps: Iterable[_Step], text: str) -> set[str] | None:
@@ -255,10 +266,8 @@ _stated: Final = _last(*_STATEMENTS)
 _boxed: Final = _last(rf"\\boxed{_FILLER}{_CUED}")
 _mentioned: Final = _every(*_MENTIONS)
 _bracketed: Final = _every(r"(?<![a-z0-9])\(([a-z])\)")
-_span_start: Final = _last(rf"\A[ \n#.]{{0,4}}{_SAID}")
-_label: Final = _last(rf"\A[ \n#>\"'(\[{{$_-]{{0,8}}{_UNCUED}")
-_IN_SPAN: Final = (_span_start, _stated, _boxed, _mentioned, _bracketed)
-_IN_REPLY: Final = (_stated, _boxed, _label, _mentioned, _bracketed)
+_IN_SPAN: Final = (_last(rf"\A[ \n#.]{{0,4}}{_SAID}"), _stated, _boxed, _mentioned, _bracketed)
+_IN_REPLY: Final = (_stated, _boxed, _last(rf"\A{_LABEL}"), _mentioned, _bracketed)
 
 
 def _marked(text: str) -> set[str] | None:

@@ -1,0 +1,83 @@
+"""What many tests share: the excerpt of the official release, a dataset folder made of it, and a fresh Python."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+Python = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # `datasets` reads these once, when it is imported: no test sees or fills the user's caches, or asks the Hub.
+    os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="personamem-tests-")
+    os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(os.environ["HF_HOME"], ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in os.environ:
+        if name.startswith("PERSONAMEM_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session")
+def excerpt() -> Path:
+    """Two contexts of one persona and their 17 questions, as the official release has them."""
+    return ROOT / "examples" / "official_excerpt"
+
+
+@pytest.fixture(scope="session")
+def release_dir() -> Path:
+    """The official files of the split 32k, where they lie beside the checkout."""
+    folder = ROOT.parent / "shared" / "data" / "personamem_v1"
+    if not (folder / "questions_32k.csv").is_file():
+        pytest.skip("the official 32k files are not beside this checkout (shared/data/personamem_v1)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dataset_folder(tmp_path_factory: pytest.TempPathFactory, excerpt: Path) -> Path:
+    """A dataset folder made of the excerpt; tests leave it as it is."""
+    from personamem_builder.dataset.official import import_release
+
+    folder = tmp_path_factory.mktemp("excerpt") / "personamem"
+    import_release(excerpt, folder)
+    return folder
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Python:
+    """Run code in a new interpreter that has no settings of the user and cannot reach the Hub."""
+
+    def run(
+        code: str, *arguments: str, cwd: Path = tmp_path, exits: int = 0, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "PERSONAMEM_"))}
+        env |= {"PYTHONPATH": str(ROOT), "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            cwd=cwd,
+            env=env | more,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == exits, done.stderr
+        return done
+
+    return run

@@ -1,0 +1,96 @@
+"""A chat API on 127.0.0.1 that speaks the protocols of OpenAI and of Anthropic and keeps what it was sent."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar, Self
+
+Message = dict[str, str]
+Answer = Callable[[list[Message]], str | HTTPStatus | None]
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """What a client sent; header names are in lower case."""
+
+    path: str
+    headers: Mapping[str, str]
+    body: dict[str, Any]
+
+    @property
+    def messages(self) -> list[Message]:
+        """The conversation in OpenAI's form, whichever protocol it came in."""
+        system = [{"role": "system", "content": self.body["system"]}] if "system" in self.body else []
+        return system + [{**m, "content": _text(m["content"])} for m in self.body["messages"]]
+
+
+def _text(content: str | list[dict[str, str]]) -> str:
+    return content if isinstance(content, str) else "".join(block["text"] for block in content)
+
+
+class LoopbackChat:
+    """The server, running between `with` and the end of the block.
+
+    Paths that end in `/chat/completions` are answered as OpenAI does, those in `/messages` as Anthropic does.
+
+    Args:
+        answer: What to say: a text, None for an answer without content, or a status to refuse the request with. Or a
+            function from the messages to one of these.
+
+    Attributes:
+        url: Where it listens, without a path.
+        requests: All requests so far, in order of arrival.
+    """
+
+    def __init__(self, answer: Answer | str | HTTPStatus | None) -> None:
+        self.answer: Answer = answer if callable(answer) else lambda _: answer
+        self.requests: list[ChatRequest] = []
+        handler = type("Handler", (_Handler,), {"chat": self})
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    chat: ClassVar[LoopbackChat]
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        request = ChatRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+        self.chat.requests.append(request)
+        answer = self.chat.answer(request.messages)
+        if isinstance(answer, HTTPStatus):
+            self.send(answer, {"error": {"message": answer.phrase}})
+        elif self.path.endswith("/chat/completions"):
+            choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
+            self.send(HTTPStatus.OK, {"object": "chat.completion", "choices": [choice]})
+        elif self.path.endswith("/messages"):
+            content = [] if answer is None else [{"type": "text", "text": answer}]
+            self.send(HTTPStatus.OK, {"type": "message", "role": "assistant", "content": content})
+        else:
+            self.send(HTTPStatus.NOT_FOUND, {"error": {"message": f"no such path: {self.path}"}})
+
+    def send(self, status: HTTPStatus, body: Mapping[str, Any]) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep test output quiet."""

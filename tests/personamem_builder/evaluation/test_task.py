@@ -1,0 +1,253 @@
+"""The task through lm-eval's own evaluator, with small models that show what they were asked."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lm_eval import simple_evaluate
+from lm_eval.api.model import LM
+from lm_eval.tasks import TaskManager
+
+from generation.errors import UserError
+from generation.resources import data_dir
+from personamem_builder.dataset.load import iter_examples
+from personamem_builder.schema import option_text
+
+
+class WordLM(LM):
+    """Its tokens are words; it likes an option the more the longer it is, by a given value per word."""
+
+    def __init__(self, per_word: float = -1.0, max_length: int = 10**9, answer: str = "<final_answer>(a)") -> None:
+        super().__init__()
+        self.per_word, self.max_length, self.answer = per_word, max_length, answer
+        self.asked: list[Any] = []
+
+    def tok_encode(self, text: str, **_: Any) -> list[str]:
+        return text.split()
+
+    def apply_chat_template(self, messages: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        return "".join(f"<{m['role']}>\n{m['content']}\n" for m in messages) + "<assistant>\n"
+
+    def chat_template(self, name: Any = None) -> str:
+        return "toy"
+
+    @property
+    def tokenizer_name(self) -> str:
+        return "words"
+
+    def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
+        self.asked += requests
+        # A constant beside the sum makes the mean per word prefer long options where the sum prefers short ones.
+        return [(-20 + self.per_word * len(request.args[1].split()), False) for request in requests]
+
+    def generate_until(self, requests: list[Any], **_: Any) -> list[str]:
+        self.asked += requests
+        return [self.answer for _ in requests]
+
+    def loglikelihood_rolling(self, requests: list[Any], **_: Any) -> list[float]:
+        raise NotImplementedError
+
+
+@pytest.fixture(autouse=True)
+def data(dataset_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PERSONAMEM_DATA", str(dataset_folder))
+    return dataset_folder
+
+
+def run(lm: LM, task: str = "personamem_32k", *, chat: bool = True, **arguments: Any) -> dict[str, Any]:
+    metadata = arguments.pop("metadata", {})
+    manager = TaskManager(include_path=str(data_dir("lm_eval_tasks")), include_defaults=False, metadata=metadata)
+    return simple_evaluate(  # type: ignore[no-any-return]
+        model=lm, tasks=[task], task_manager=manager, apply_chat_template=chat, bootstrap_iters=1, **arguments
+    )
+
+
+def test_the_sum_and_the_mean_per_token_are_both_exact() -> None:
+    results = run(WordLM())["results"]["personamem_32k"]
+    rows = list(iter_examples("32k"))
+    expected: dict[str, float] = defaultdict(float)
+    for row in rows:
+        words = [len(option_text(option).split()) for option in row["all_options"]]
+        for name, best in (("acc", min(words)), ("acc_per_token", max(words))):
+            tied = [i for i, n in enumerate(words) if n == best]
+            expected[name] += (row["answer_index"] in tied) / len(tied) / len(rows)
+    assert results["acc,none"] == pytest.approx(expected["acc"])
+    assert results["acc_per_token,none"] == pytest.approx(expected["acc_per_token"])
+    assert expected["acc"] != expected["acc_per_token"]
+
+
+def test_every_metric_has_a_standard_error_and_macro_is_the_mean_of_the_types() -> None:
+    results = run(WordLM())["results"]["personamem_32k"]
+    metrics = {name.removesuffix(",none") for name in results if name.endswith(",none") and "_stderr" not in name}
+    types = {row["question_type"] for row in iter_examples("32k")}
+    by_type = {f"acc_{name}" for name in types}
+    assert metrics == {"acc", "acc_per_token", "acc_macro", "skipped", "truncated", *by_type}
+    assert all(isinstance(results[f"{name}_stderr,none"], float) for name in metrics)
+    assert results["acc_macro,none"] == pytest.approx(sum(results[f"{name},none"] for name in by_type) / len(types))
+
+
+def test_macro_counts_the_questions_that_were_asked() -> None:
+    results = run(WordLM(), limit=5)["results"]["personamem_32k"]
+    types = {row["question_type"] for row, _ in zip(iter_examples("32k"), range(5), strict=False)}
+    assert results["acc_macro,none"] == pytest.approx(sum(results[f"acc_{name},none"] for name in types) / len(types))
+
+
+def test_options_are_scored_as_rendered() -> None:
+    """The line break after the assistant's tag stays in the context; the option is its bare text."""
+    lm = WordLM()
+    run(lm)
+    prompt, option = lm.asked[0].args
+    assert prompt.endswith("<assistant>\n")
+    assert prompt.rstrip() == prompt
+    assert option == option_text(lm.asked[0].doc["all_options"][0])
+
+
+def test_the_model_sees_roles_with_a_chat_template_and_labelled_text_without() -> None:
+    with_template, without = WordLM(), WordLM()
+    run(with_template)
+    run(without, chat=False)
+    assert with_template.asked[0].args[0].startswith("<system>\nCurrent user persona: ")
+    assert without.asked[0].args[0].startswith("Current user persona: ")
+    assert without.asked[0].args[0].endswith("\n\nAssistant:")
+    assert without.asked[0].args[1].startswith(" ")
+
+
+def test_questions_go_out_context_by_context() -> None:
+    lm = WordLM()
+    run(lm)
+    order = [(r.doc["shared_context_id"], r.doc["end_index_in_shared_context"]) for r in lm.asked]
+    assert order == sorted(order)
+
+
+def test_without_context_neither_history_nor_persona_is_shown() -> None:
+    lm = WordLM()
+    run(lm, "personamem_32k_nocontext")
+    for request in lm.asked:
+        assert request.args[0] == f"<user>\n{request.doc['user_question_or_message']}\n<assistant>\n"
+
+
+@pytest.mark.parametrize("task", ["personamem_32k_letters", "personamem_32k_generate"])
+def test_the_options_are_shown_where_a_letter_is_asked_for(task: str) -> None:
+    lm = WordLM()
+    run(lm, task)
+    assert all("\n".join(request.doc["all_options"]) in request.args[0] for request in lm.asked)
+
+
+def test_letters_are_scored_as_letters() -> None:
+    lm = WordLM()
+    run(lm, "personamem_32k_letters")
+    assert [request.args[1] for request in lm.asked[:4]] == ["(a)", "(b)", "(c)", "(d)"]
+
+
+def test_generation_has_no_stop_string_and_both_filters_are_reported() -> None:
+    lm = WordLM(answer="I considered (a), but no. Final answer: b")
+    results = run(lm, "personamem_32k_generate")["results"]["personamem_32k_generate"]
+    answers = [row["answer_index"] for row in iter_examples("32k")]
+    assert lm.asked[0].args[1]["until"] == []
+    assert results["acc,robust"] == pytest.approx(answers.count(1) / len(answers))
+    assert results["acc,v1_parity"] == pytest.approx(answers.count(0) / len(answers))
+    assert results["invalid_rate,robust"] == results["invalid_rate,v1_parity"] == 0
+
+
+def test_answers_without_a_letter_are_invalid_and_wrong() -> None:
+    results = run(WordLM(answer="I cannot say."), "personamem_32k_generate")["results"]["personamem_32k_generate"]
+    assert (results["acc,robust"], results["invalid_rate,robust"]) == (0, 1)
+
+
+def lengths(lm: WordLM) -> list[int]:
+    """Return the tokens that each question needs."""
+    needed: dict[int, int] = defaultdict(int)
+    for request in lm.asked:
+        tokens = len(lm.tok_encode(request.args[0])) + len(lm.tok_encode(request.args[1]))
+        needed[request.doc_id] = max(needed[request.doc_id], tokens)
+    return list(needed.values())
+
+
+@pytest.fixture(scope="module")
+def needed(dataset_folder: Path) -> list[int]:
+    lm = WordLM()
+    run(lm, metadata={"data": str(dataset_folder)})
+    return lengths(lm)
+
+
+def test_a_question_too_long_for_the_model_is_an_error_before_the_first_request(needed: list[int]) -> None:
+    window = sorted(needed)[10]
+    lm = WordLM(max_length=window)
+    with pytest.raises(UserError) as caught:
+        run(lm)
+    too_long = sum(n > window for n in needed)
+    assert f"{too_long} of 17 questions are too long" in caught.value.message
+    assert f"window is {window} tokens, the longest needs {max(needed)}" in caught.value.message
+    assert "no split of this dataset fits" in caught.value.message
+    assert "overlength=skip" in caught.value.hint
+    assert lm.asked == []
+
+
+def test_a_window_that_just_fits_is_no_error(needed: list[int]) -> None:
+    lm = WordLM(max_length=max(needed))
+    assert run(lm)["results"]["personamem_32k"]["skipped,none"] == 0
+
+
+@pytest.mark.parametrize("task", ["personamem_32k", "personamem_32k_generate"])
+def test_skipped_questions_are_not_asked_and_count_as_wrong(needed: list[int], task: str) -> None:
+    window = sorted(needed)[10]
+    lm = WordLM(max_length=window)
+    arguments = {"gen_kwargs": "max_gen_toks=0"} if task.endswith("generate") else {}
+    results = run(lm, task, metadata={"overlength": "skip"}, **arguments)
+    scores = results["results"][task]
+    asked = {request.doc["question_id"] for request in lm.asked}
+    key = "robust" if task.endswith("generate") else "none"
+    assert 0 < len(asked) < 17
+    assert scores[f"skipped,{key}"] == pytest.approx(1 - len(asked) / 17)
+    assert results["n-samples"][task] == {"original": 17, "effective": 17}
+    right = sum(sample["acc"] for sample in results["samples"][task] if sample["doc"]["question_id"] in asked)
+    filters = 2 if task.endswith("generate") else 1
+    assert scores[f"acc,{key}"] == pytest.approx(right / filters / 17)
+
+
+def test_left_lets_lm_eval_cut_and_says_how_often(needed: list[int]) -> None:
+    window = sorted(needed)[10]
+    scores = run(WordLM(max_length=window), metadata={"overlength": "left"})["results"]["personamem_32k"]
+    assert scores["truncated,none"] == pytest.approx(sum(n > window for n in needed) / 17)
+    assert scores["skipped,none"] == 0
+
+
+def test_the_answer_budget_counts_towards_the_length(needed: list[int]) -> None:
+    with pytest.raises(UserError, match="17 of 17 questions are too long"):
+        run(WordLM(max_length=max(needed)), "personamem_32k_generate", gen_kwargs="max_gen_toks=50000")
+
+
+def test_the_results_name_the_data(dataset_folder: Path) -> None:
+    metadata = run(WordLM(), limit=1)["configs"]["personamem_32k"]["metadata"]
+    assert metadata["data"] == str(dataset_folder)
+    assert len(metadata["data_digest"]) == 64
+
+
+def test_metadata_names_other_data_than_the_environment(dataset_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERSONAMEM_DATA", "nowhere")
+    assert run(WordLM(), limit=1, metadata={"data": str(dataset_folder)})
+
+
+@pytest.mark.parametrize(("key", "value"), [("roles", "mixed"), ("overlength", "right")])
+def test_an_unknown_setting_is_an_error(key: str, value: str) -> None:
+    with pytest.raises(UserError, match=f"--metadata {key}={value}: no such value"):
+        run(WordLM(), metadata={key: value})
+
+
+def test_every_task_file_loads_as_a_task_of_its_split_and_setting() -> None:
+    manager = TaskManager(include_path=str(data_dir("lm_eval_tasks")), include_defaults=False)
+    names = {
+        f"personamem_{split}{setting}{context}"
+        for split in ("32k", "128k", "1M")
+        for setting in ("", "_letters", "_generate")
+        for context in ("", "_nocontext")
+    }
+    assert set(manager.all_subtasks) == names
+    assert manager.all_groups == ["personamem"]
+    loaded = manager.load([name for name in sorted(names) if "_32k" in name])["tasks"]
+    for name, task in loaded.items():
+        assert ("generate_until" if "generate" in name else "multiple_choice") == task.OUTPUT_TYPE
+        assert task.messages(task.eval_docs[0])[0]["role"] == ("user" if "nocontext" in name else "system")
