@@ -35,7 +35,7 @@ def main() -> None:
     personamem("eval", "--tasks", "personamem_32k,personamem_32k_nocontext", "--model", "dummy")
     personamem("report", "results")
     sys.stderr.write(
-        "\nThat was an excerpt of two histories, scored by shortcuts that read none of it and by a model that guesses.\n"
+        "\nThat was an excerpt of two histories, scored by shortcuts that read none of it and by a guessing model.\n"
         "Next, with your own model and the whole release:\n"
         "  personamem import-official --hub --split 32k --out personamem\n"
         "  pip install 'personamem[hf]'\n"

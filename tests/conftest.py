@@ -11,8 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
+
+# The first example of a test may load what the others share.
+settings.register_profile("personamem", deadline=None)
+settings.load_profile("personamem")
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 

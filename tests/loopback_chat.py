@@ -79,7 +79,8 @@ class _Handler(BaseHTTPRequestHandler):
             choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
             self.send(HTTPStatus.OK, {"object": "chat.completion", "choices": [choice]})
         elif self.path.endswith("/messages"):
-            content = [] if answer is None else [{"type": "text", "text": answer}]
+            thinking = {"type": "thinking", "thinking": "Perhaps <final_answer>(d)?", "signature": "x"}
+            content = [] if answer is None else [thinking, {"type": "text", "text": answer}]
             self.send(HTTPStatus.OK, {"type": "message", "role": "assistant", "content": content})
         else:
             self.send(HTTPStatus.NOT_FOUND, {"error": {"message": f"no such path: {self.path}"}})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import logging
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +18,12 @@ from generation.errors import UserError
 from generation.resources import data_dir
 
 _OUTPUT: Final = "results"
+_MODELS: Final = {
+    "personamem-anthropic": "personamem_builder.evaluation.endpoints",
+    "personamem-chat": "personamem_builder.evaluation.endpoints",
+    "personamem-floor": "personamem_builder.evaluation.floors",
+}
+"""Our models, and the modules whose import registers them."""
 
 
 def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
@@ -39,8 +47,6 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
         from lm_eval.utils import setup_logging
     except ModuleNotFoundError as error:
         raise UserError(f"lm-eval is not installed ({error})", "pip install 'personamem[eval]'") from error
-    import personamem_builder.evaluation.floors  # noqa: F401 (registers the model)
-
     setup_logging()
     # A question counts towards its own type's metric only, which lm-eval takes for a mishap, at length.
     logging.getLogger("lm_eval.evaluator_utils").addFilter(
@@ -56,7 +62,7 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
             harness.execute(args)
             return []
         ours_only = _prepare(args)
-        with _watched(ours_only) as watched:
+        with _watched(ours_only) as watched, _readable_http_errors():
             harness.execute(args)
     return [_write(tracker, samples) for tracker, samples in watched if samples]
 
@@ -69,23 +75,24 @@ def _include_tasks(args: Namespace) -> None:
 
 def _prepare(args: Namespace) -> bool:
     """Fill in the arguments; say whether all tasks are ours, so that lm-eval's thousands need no indexing."""
-    import lm_eval.models  # fills the registry
+    import lm_eval.models  # noqa: F401 (fills the registry)
     from lm_eval.api.registry import get_model
-    from lm_eval.config.evaluate_config import EvaluatorConfig
 
     from personamem_builder.evaluation.task import no_loglikelihood
     from personamem_builder.evaluation.window import scores_no_loglikelihood
 
-    if not args.output_path and not getattr(args, "config", None):
-        args.output_path = _OUTPUT
-    config = EvaluatorConfig.from_cli(args)
+    config = _read_config(args)
+    if config.model in _MODELS:
+        importlib.import_module(_MODELS[config.model])
     tasks = (
         config.tasks.split(",")
         if isinstance(config.tasks, str)
         else [t for task in config.tasks for t in task.split(",")]
     )
     ours = [task for task in tasks if task.startswith("personamem") and not task.endswith(".yaml")]
-    if ours and scores_no_loglikelihood(get_model(config.model)):
+    model = get_model(config.model)
+    if ours and scores_no_loglikelihood(model):
+        _check_key(model)
         for task in ours:
             if "_generate" not in task:
                 raise UserError(*no_loglikelihood(config.model, task if task != "personamem" else "personamem_32k"))
@@ -96,6 +103,42 @@ def _prepare(args: Namespace) -> bool:
     args.include_path = config.include_path
     _include_tasks(args)
     return bool(ours) and len(ours) == len(tasks)
+
+
+def _read_config(args: Namespace) -> Any:
+    """Merge arguments and config file as lm-eval will do again, but without its words."""
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+
+    if not args.output_path and not args.config:
+        args.output_path = _OUTPUT
+    try:
+        with redirect_stdout(io.StringIO()):
+            return EvaluatorConfig.from_cli(args)
+    except (OSError, TypeError, ValueError) as error:
+        raise UserError(f"lm-eval refuses the arguments: {error}", "personamem eval run --help lists them") from error
+
+
+def _check_key(model: Any) -> None:
+    """Raise at once if an endpoint's key is missing; lm-eval notices at the first request, and then retries."""
+    try:
+        _ = object.__new__(model).api_key
+    except ValueError as error:
+        raise UserError(str(error), "keys are read from the environment only") from error
+    except Exception:
+        return  # it needs more than the environment: lm-eval will tell
+
+
+@contextmanager
+def _readable_http_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # Named by module: the libraries are there only with lm-eval's API backends.
+        if type(error).__module__.partition(".")[0] not in ("requests", "aiohttp"):
+            raise
+        raise UserError(
+            f"the endpoint failed: {error}", "see its answer in the log above; use_cache keeps answers"
+        ) from error
 
 
 @contextmanager

@@ -129,7 +129,7 @@ class PersonaMemTask(ConfigurableTask):
         self._overlong = {instance.doc["question_id"] for instance in overlong}
         if not overlong or self._overlength == "left":
             return
-        if self._overlength == "error":
+        if self._overlength == "error" or len(overlong.instances) == overlong.total:
             raise overlong.error(self)
         for instance in self._instances:
             if instance.doc["question_id"] in self._overlong:

@@ -22,6 +22,7 @@ from loopback_chat import Answer, LoopbackChat, Message
 from generation.errors import UserError
 from generation.resources import data_dir
 from personamem_builder.dataset.official import import_release
+from personamem_builder.evaluation import endpoints  # noqa: F401 (registers models that the examples name)
 from personamem_builder.evaluation.run import run_lm_eval
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -307,7 +308,7 @@ OPENAI_BODY = {"model": "test-model", "max_tokens": 16384, "temperature": 0, "st
     ("name", "path", "body"),
     [
         ("openai-compatible-server", "/v1/chat/completions", OPENAI_BODY),
-        ("gemini", "/v1beta/openai/chat/completions", OPENAI_BODY),
+        ("gemini", "/v1beta/openai/chat/completions", {"model": "test-model", "max_tokens": 16384, "temperature": 0}),
         ("deepseek", "/chat/completions", OPENAI_BODY),
         (
             "openai",
@@ -351,7 +352,42 @@ def test_example_for_anthropic() -> None:
         "messages": [{"role": t["role"], "content": [{"type": "text", "text": t["content"]}]} for t in turns],
         "max_tokens": 16384,
         "temperature": 0,
-        "stop_sequences": ["\n\nHuman:"],
     }
     assert "system" not in without.body
     assert results(TASK)["acc,robust"] == results(f"{TASK}_nocontext")["acc,robust"] == 1
+
+
+def test_a_reply_of_anthropic_without_text_is_invalid_and_no_crash() -> None:
+    """A reply may hold nothing, or only thinking; the run was paid for."""
+    run_config("anthropic", None)
+    assert results(TASK)["invalid_rate,robust"] == 1
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic"])
+def test_a_missing_key_is_an_error_before_the_first_request(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    with pytest.raises(UserError, match=f"(?i){name}_api_key"):
+        run_config(name, gold)
+
+
+def test_an_endpoint_that_refuses_is_an_error_without_a_traceback() -> None:
+    with LoopbackChat(HTTPStatus.PAYMENT_REQUIRED) as chat:
+        model = f"model=m,base_url={chat.url}/v1/chat/completions,max_retries=1"
+        with pytest.raises(UserError, match="402"):
+            run_lm_eval(["--tasks", TASK, "--model", "local-chat-completions", "--model_args", model, "--limit", "1"])
+
+
+def test_an_unknown_key_in_a_config_file_is_an_error_that_names_it() -> None:
+    Path("config.yaml").write_text("model: dummy\ntasks: [personamem_32k]\nmodle: x\n", encoding="utf-8")
+    with pytest.raises(UserError, match="modle"):
+        run_lm_eval(["--config", "config.yaml"])
+
+
+def test_skipping_every_question_is_an_error_too() -> None:
+    with LoopbackChat(gold) as chat:
+        model = f"model=m,base_url={chat.url}/v1/chat/completions,max_length=1000"
+        arguments = ["--tasks", TASK, "--model", "local-chat-completions", "--model_args", model]
+        with pytest.raises(UserError, match="17 of 17 questions are too long"):
+            run_lm_eval([*arguments, "--metadata", "overlength=skip"])
+    assert chat.requests == []

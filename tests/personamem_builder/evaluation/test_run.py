@@ -71,7 +71,7 @@ def test_prompts_are_logged_only_if_asked_for() -> None:
 
 
 def test_the_output_path_may_name_a_file_as_lm_eval_allows() -> None:
-    floor("personamem_32k", "longest", "--output_path", "out/run.json")
+    run_lm_eval(["--tasks", "personamem_32k", "--model", "personamem-floor", "--output_path", "out/run.json"])
     assert len(list(Path("out").glob("run_*.json"))) == len(list(Path("out").glob("predictions_*.jsonl"))) == 1
 
 
