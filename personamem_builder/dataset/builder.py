@@ -32,14 +32,14 @@ class ContextFormatter(PythonFormatter):
     def format_row(self, pa_table: pa.Table) -> Mapping[str, Any]:
         """Format one row."""
         row = super().format_row(pa_table)
-        if all(name in row for name in _KEY):
+        if "context" not in row and all(name in row for name in _KEY):
             row["context"] = open_contexts(self._folder).messages(*(row[name] for name in _KEY))
         return row  # type: ignore[no-any-return]
 
     def format_batch(self, pa_table: pa.Table) -> Mapping[str, Any]:
         """Format several rows."""
         batch = super().format_batch(pa_table)
-        if all(name in batch for name in _KEY):
+        if "context" not in batch and all(name in batch for name in _KEY):
             batch["context"] = open_contexts(self._folder).batch(
                 list(zip(*(batch[name] for name in _KEY), strict=True))
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -39,13 +40,19 @@ class _PatchOnImport(importlib.abc.MetaPathFinder):
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != _TARGET:
             return None
+        # Out of the way for the real search only: others look for `datasets` without importing it.
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
             run = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 run(module)
+                if self in sys.meta_path:
+                    sys.meta_path.remove(self)
                 _patch()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
@@ -86,11 +93,13 @@ def _folder(path: str, data_dir: str | None) -> Path | None:
 
     from generation.errors import UserError
     from personamem_builder.dataset.folder import is_dataset_folder
-    from personamem_builder.dataset.locate import ENVIRONMENT, find_folder
+    from personamem_builder.dataset.locate import ENVIRONMENT, find_folder, resolve_data
 
     if path != _NAME:
         return Path(path).resolve() if data_dir is None and is_dataset_folder(Path(path)) else None
-    folder = find_folder(data_dir)
+    if named := data_dir or os.environ.get(ENVIRONMENT):
+        return resolve_data(named).folder
+    folder = find_folder()
     if folder is None and not Path(path).is_dir():
         raise UserError(
             f"load_dataset({path!r}): found no dataset folder in data_dir, in {ENVIRONMENT} or at ./{path}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -88,20 +89,24 @@ def split_folder(source: DataSource, split: str) -> Path:
 def _named(name: str, revision: str | None) -> tuple[Path, str]:
     from personamem_builder.official.hub import download_dataset
 
-    if Path(name).expanduser().exists() or name.count("/") != 1 or name.startswith((".", "/", "~")):
-        read_manifest(Path(name).expanduser())  # says what is wrong with it
     repo_id, _, pinned = name.partition("@")
+    if Path(name).expanduser().exists() or repo_id.count("/") != 1 or name.startswith((".", "/", "~")):
+        read_manifest(Path(name).expanduser())  # says what is wrong with it
     revision = pinned or revision
     return download_dataset(repo_id, revision), f"{repo_id}@{revision or 'main'} on the Hub"
 
 
 def _official(split: str) -> tuple[Path, str]:
+    from filelock import FileLock
     from huggingface_hub import constants
 
     from personamem_builder.dataset.official import import_from_hub
     from personamem_builder.official.hub import OFFICIAL_REVISION
 
     folder = Path(constants.HF_HOME) / "personamem" / f"official-{OFFICIAL_REVISION[:12]}-{split}"
-    if not is_dataset_folder(folder) or changed_files(folder):
-        import_from_hub(folder, [split])
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder.with_suffix(".lock")):  # the ranks of one run start together
+        if not is_dataset_folder(folder) or changed_files(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            import_from_hub(folder, [split])
     return folder, f"the official release on the Hub at revision {OFFICIAL_REVISION}, split {split}"

@@ -130,6 +130,10 @@ def _manifest(
 @contextmanager
 def _replaced(out: Path) -> Iterator[Path]:
     """Give a new folder to fill; it takes the place of `out` when the block ends well."""
+    if not out.name:
+        raise UserError(f"{out} is the current folder, which cannot be replaced", "choose another --out")
+    if out.is_symlink():  # what it points to is replaced, not the link
+        out = out.resolve()
     if out.exists() and not is_dataset_folder(out) and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists and is not a personamem dataset folder", "choose another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -143,7 +147,12 @@ def _replaced(out: Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
         if out.exists():
             out.rename(old)
-        new.rename(out)
+        try:
+            new.rename(out)
+        except OSError:
+            if old.exists():
+                old.rename(out)
+            raise
         shutil.rmtree(old, ignore_errors=True)
     finally:
         shutil.rmtree(new, ignore_errors=True)

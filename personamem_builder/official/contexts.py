@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from personamem_builder.official.faults import Faults
+from personamem_builder.official.faults import Faults, is_text
 
 Message = dict[str, str]
 _ROLES = frozenset({"system", "user", "assistant"})
@@ -30,22 +30,25 @@ def read_contexts(path: Path, faults: Faults) -> dict[str, list[Message]]:
         The contexts by id, in file order.
     """
     contexts: dict[str, list[Message]] = {}
+    before = len(faults.lines)
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
             try:
                 pairs = json.loads(line.decode("utf-8-sig")).items()
-            except UnicodeDecodeError:
-                faults.add(path.name, "not UTF-8 text; save the file as UTF-8", row=number)
-            except (ValueError, AttributeError):
-                torn = not line.endswith(b"\n")
-                problem = "the file is cut off here" if torn else "not a JSON object {shared_context_id: [messages]}"
+            except (ValueError, AttributeError, RecursionError) as error:
+                if not line.endswith(b"\n"):
+                    problem = "the file is cut off here"
+                elif isinstance(error, UnicodeDecodeError):
+                    problem = "not UTF-8 text; save the file as UTF-8"
+                else:
+                    problem = "not a JSON object {shared_context_id: [messages]}"
                 faults.add(path.name, problem, row=number, value=line[:40].decode("utf-8", "replace"))
             else:
                 for key, value in pairs:
                     _add(contexts, path.name, number, key, value, faults)
-    if not contexts and not faults.lines:
+    if not contexts and len(faults.lines) == before:
         faults.add(path.name, "has no contexts")
     return contexts
 
@@ -65,4 +68,5 @@ def _is_message(value: Any) -> bool:
         and value.keys() == {"role", "content"}
         and value["role"] in _ROLES
         and isinstance(value["content"], str)
+        and is_text(value["content"])
     )

@@ -44,6 +44,15 @@ class Faults:
         raise UserError(f"{count} in the release, nothing was written\n{listed}", "mend or download the files again")
 
 
+def is_text(value: str) -> bool:
+    """Say whether a string can be written as UTF-8: half of a surrogate pair, which JSON can name, cannot."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _VALUE_LENGTH else f"{text[: _VALUE_LENGTH - 1]}…"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from personamem_builder.official.faults import Faults
+from personamem_builder.official.faults import Faults, is_text
 from personamem_builder.schema import (
     OPTIONAL_QUESTION_FIELDS,
     QUESTION_SCHEMA,
@@ -47,6 +47,7 @@ def read_questions(path: Path, faults: Faults) -> list[dict[str, Any]]:
     Returns:
         The rows, in file order, each with its `row` number for later messages.
     """
+    before = len(faults.lines)
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -61,7 +62,7 @@ def read_questions(path: Path, faults: Faults) -> list[dict[str, Any]]:
     rows = [
         row for number, record in _records(path.name, text, faults) if (row := _row(path.name, number, record, faults))
     ]
-    if not rows and not faults.lines:
+    if not rows and len(faults.lines) == before:
         faults.add(path.name, "has no questions")
     _check_unique_ids(path.name, rows, faults)
     return rows
@@ -73,8 +74,12 @@ def _records(name: str, text: str, faults: Faults) -> Iterator[tuple[int, dict[s
     try:
         header = next(reader, [])
         missing = [column for column in _COLUMNS if column not in header]
+        twice = [column for column in (*_COLUMNS, *_OPTIONAL) if header.count(column) > 1]
         if missing:
             faults.add(name, f"has no column {', '.join(missing)}" if header else "is empty")
+        if twice:
+            faults.add(name, f"has two columns {', '.join(twice)}")
+        if missing or twice:
             return
         for number, cells in enumerate(reader, start=2):
             if len(cells) == len(header):
@@ -143,18 +148,19 @@ def _integer(cell: str) -> int | None:
 
 def _proportion(cell: str) -> float | None:
     try:
-        return float(cell[:-1]) / 100 if cell.endswith("%") else None
+        proportion = float(cell.removesuffix("%")) / 100 if cell.endswith("%") else -1.0
     except ValueError:
         return None
+    return proportion if 0 <= proportion < float("inf") else None
 
 
 def _options(cell: str) -> list[str] | None:
     for parse in (json.loads, ast.literal_eval):
         try:
             value = parse(cell)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             continue
-        if isinstance(value, list) and all(isinstance(option, str) for option in value):
+        if isinstance(value, list) and all(isinstance(option, str) and is_text(option) for option in value):
             return value
     return None
 

@@ -289,10 +289,10 @@ def results(tmp_path: Path) -> Path:
 
 
 def invoke(*args: object) -> Result:
-    return CliRunner().invoke(report, [str(arg) for arg in args])
+    return CliRunner(env={"COLUMNS": "120"}).invoke(report, [str(arg) for arg in args])
 
 
-def test_the_command_prints_a_table(results):
+def test_the_command_prints_a_table(results: Path) -> None:
     result = invoke(results)
     assert result.exit_code == 0, result.output
     assert "personamem_32k (data abc)" in result.stdout
