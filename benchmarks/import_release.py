@@ -24,13 +24,14 @@ def main() -> None:
     args = parser.parse_args()
     texts = distinct_texts(args.release)
     rounds = 5 if args.quick else 25
-    time_import(args.release), time_tiktoken(texts)  # loads what is loaded on first use
+    time_import(args.release)  # loads what is loaded on first use
+    time_tiktoken(texts)
     seconds = interleave(
         {"import": lambda: time_import(args.release), "tiktoken": lambda: time_tiktoken(texts)}, rounds
     )
     child = in_child(time_import, args.release)
 
-    ratio = median_ratio(seconds["import"], seconds["tiktoken"])
+    base = seconds["tiktoken"]
     print(
         f"release: {args.release.name}, split 32k: {len(texts):,} distinct texts, {sum(map(len, texts)):,} characters"
     )
@@ -39,13 +40,15 @@ def main() -> None:
         ["side", "median s", "min s", "max s", "ratio"],
         [
             [name, f"{statistics.median(v):.3f}", f"{min(v):.3f}", f"{max(v):.3f}", f"{median_ratio(v, base):.2f}"]
-            for base in [seconds["tiktoken"]]
             for name, v in seconds.items()
         ],
     )
     print(f"\npeak memory of an import in its own process: {child.rss_mb:.0f} MB, {child.private_mb:.0f} MB private")
     memory = {"rss_mb": child.rss_mb, "private_mb": child.private_mb}
-    conclude(args, [Target("import / tiktoken", ratio, 3, "x")], {"seconds": seconds, "memory": memory})
+    # Of a few texts, as in the excerpt, fixed costs such as the fsyncs make most of the time.
+    what = "import / tiktoken" if len(texts) > 1000 else "import / tiktoken (target is for the whole split)"
+    ratio = median_ratio(seconds["import"], base)
+    conclude(args, [Target(what, ratio, 3, "x")], {"seconds": seconds, "memory": memory})
 
 
 def distinct_texts(release: Path) -> list[str]:

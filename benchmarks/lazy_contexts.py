@@ -50,8 +50,8 @@ def main() -> None:
             "{questions:,} questions".format(**size),
         }
         for dataset, split in (("release", "32k"), ("made-up", SPLIT)):
-            figures[dataset], results = measure(folder / dataset, split, quick=args.quick)
-            show(titles[dataset], results, figures[dataset])
+            figures[dataset] = measure(folder / dataset, split, quick=args.quick)
+            show(titles[dataset], figures[dataset])
             seconds, megabytes = LIMITS[dataset]
             label = dataset + (" (quick size)" if args.quick and dataset == "made-up" else "")
             for side in ("datasets", "iter_examples"):
@@ -63,8 +63,8 @@ def main() -> None:
     conclude(args, targets, figures)
 
 
-def measure(folder: Path, split: str, *, quick: bool) -> tuple[dict[str, Any], Child]:
-    """Build the materialised file of a dataset and run all sides; return their figures, and those of the build."""
+def measure(folder: Path, split: str, *, quick: bool) -> dict[str, Any]:
+    """Build the materialised file of a dataset, run all sides, and return the figures."""
     materialised = folder / "materialised.parquet"
     build = in_child(time_materialise, folder, split, materialised)
     runs: dict[str, Callable[[], Child]] = {
@@ -89,16 +89,21 @@ def measure(folder: Path, split: str, *, quick: bool) -> tuple[dict[str, Any], C
     }
     data = sum(path.stat().st_size for path in (folder / "data").iterdir()) / MB
     disk = {"lazy": data, "materialised": materialised.stat().st_size / MB}
-    return {"messages": counts.pop(), "disk_mb": disk, "sides": sides}, build
+    return {
+        "messages": counts.pop(),
+        "disk_mb": disk,
+        "build_materialised": {"s": build.result, "private_mb": build.private_mb, "rss_mb": build.rss_mb},
+        "sides": sides,
+    }
 
 
-def show(title: str, build: Child, figures: dict[str, Any]) -> None:
+def show(title: str, figures: dict[str, Any]) -> None:
     """Print one dataset's table."""
-    disk = figures["disk_mb"]
+    disk, build = figures["disk_mb"], figures["build_materialised"]
     rows = [
         [
             side,
-            f"{disk['materialised' if side.startswith('materialised') else 'lazy']:,.0f}",
+            f"{disk['materialised' if side.startswith('materialised') else 'lazy']:,.1f}",
             *(f"{statistics.median(found[key]):,.2f}" for key in ("open_s", "pass_s")),
             *(f"{statistics.median(found[key]):,.0f}" for key in ("private_mb", "rss_mb")),
         ]
@@ -106,8 +111,8 @@ def show(title: str, build: Child, figures: dict[str, Any]) -> None:
     ]
     print_table(f"{title}; {figures['messages']:,} messages a pass", HEADER, rows)
     print(
-        f"build of the materialised file: {build.result:.1f} s, {build.private_mb:,.0f} MB private, "
-        f"{build.rss_mb:,.0f} MB RSS"
+        f"build of the materialised file: {build['s']:.1f} s, {build['private_mb']:,.0f} MB private, "
+        f"{build['rss_mb']:,.0f} MB RSS"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,8 @@ def central(row: Row) -> list[float]:
     """Prefer the option most like the other options (mean Jaccard of their words)."""
     words = [_words(text) for text in option_texts(row)]
     return [
-        sum(_jaccard(own, other) for j, other in enumerate(words) if j != i) / max(1, len(words) - 1)
+        # fsum: with plain sums the order of the options, and the version of Python, would decide ties.
+        math.fsum(_jaccard(own, other) for j, other in enumerate(words) if j != i) / max(1, len(words) - 1)
         for i, own in enumerate(words)
     ]
 
@@ -74,7 +76,7 @@ def type_length(rows: Sequence[Row]) -> Policy:
 
     def policy(row: Row) -> list[float]:
         others = [sums for persona, sums in credit[row["question_type"]].items() if persona != row["persona_id"]]
-        by_longest, by_shortest = (sum(sums[side] for sums in others) for side in (0, 1))
+        by_longest, by_shortest = (math.fsum(sums[side] for sums in others) for side in (0, 1))
         return longest(row) if by_longest >= by_shortest else shortest(row)
 
     return policy
