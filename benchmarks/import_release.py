@@ -14,7 +14,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from measure import Target, add_release, argument_parser, conclude, in_child, interleave, median_ratio, print_table
+from support.measure import (
+    Target,
+    add_release,
+    argument_parser,
+    conclude,
+    in_child,
+    interleave,
+    median_ratio,
+    print_table,
+)
 
 
 def main() -> None:

@@ -22,8 +22,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from made_up import SPLIT, write_made_up
-from measure import MB, Child, Target, add_release, argument_parser, conclude, in_child, interleave, print_table
+from support.made_up import SPLIT, write_made_up
+from support.measure import MB, Child, Target, add_release, argument_parser, conclude, in_child, interleave, print_table
 
 LIMITS = {"release": (1.0, 250.0), "made-up": (6.0, 700.0)}
 """The most seconds, and MB of private memory, of a pass over each dataset."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from measure import Target, argument_parser, conclude, interleave, median_ratio, print_table
+from support.measure import Target, argument_parser, conclude, interleave, median_ratio, print_table
 
 
 def main() -> None:

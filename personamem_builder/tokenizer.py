@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from generation.errors import UserError
 from generation.files import replacing
+from generation.progress import track
 
 if TYPE_CHECKING:
     import tiktoken
@@ -91,6 +92,6 @@ def count_tokens(texts: Iterable[str]) -> dict[str, int]:
         UserError: The vocabulary cannot be loaded.
     """
     encoding, _ = load_encoding()
-    distinct = list(dict.fromkeys(texts))
-    encoded = encoding.encode_ordinary_batch(distinct, num_threads=os.cpu_count() or 1)
-    return {text: len(tokens) for text, tokens in zip(distinct, encoded, strict=True)}
+    # One by one: for texts as short as messages the queue of `encode_ordinary_batch` costs more than its threads gain.
+    distinct = dict.fromkeys(texts)
+    return {text: len(encoding.encode_ordinary(text)) for text in track(distinct, "counting tokens")}

@@ -75,8 +75,7 @@ def content_digest(table: pa.Table) -> str:
     digest = hashlib.sha256()
     for batch in table.to_batches(max_chunksize=1 if "messages" in table.column_names else 1000):
         for row in batch.to_pylist():
-            line = json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-            digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
+            digest.update(json.dumps(row, sort_keys=True, separators=(",", ":")).encode() + b"\n")
     return digest.hexdigest()
 
 

@@ -1,0 +1,54 @@
+"""Progress of long work, on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Collection, Iterator
+from typing import Final, TypeVar
+
+Item = TypeVar("Item")
+
+_QUIET_SECONDS: Final = 2.0
+_LINE_SECONDS: Final = 10.0
+
+
+def track(items: Collection[Item], what: str) -> Iterator[Item]:
+    """Yield items, showing progress once the work has lasted two seconds.
+
+    A terminal gets a bar with the time left; anything else a plain line every ten seconds.
+
+    Args:
+        items: What is worked through.
+        what: What the work is, e.g. `counting tokens`.
+    """
+    start = time.monotonic()
+    iterator = iter(items)
+    done = 0
+    for item in iterator:
+        yield item
+        done += 1
+        if time.monotonic() - start > _QUIET_SECONDS:
+            break
+    show = _bar if sys.stderr.isatty() else _lines
+    yield from show(iterator, what, done, len(items))
+
+
+def _bar(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[Item]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(what, completed=done, total=total)
+        for item in items:
+            yield item
+            progress.advance(task)
+
+
+def _lines(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[Item]:
+    last = time.monotonic()
+    for done, item in enumerate(items, start=done + 1):  # noqa: B020 (continues the count)
+        yield item
+        if time.monotonic() - last > _LINE_SECONDS:
+            last = time.monotonic()
+            sys.stderr.write(f"{what}: {done} of {total}\n")
