@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar, Self
+from http.server import BaseHTTPRequestHandler
+from typing import Any, ClassVar
+
+from loopback import Loopback
 
 Message = dict[str, str]
 Answer = Callable[[list[Message]], str | HTTPStatus | None]
@@ -33,7 +34,7 @@ def _text(content: str | list[dict[str, str]]) -> str:
     return content if isinstance(content, str) else "".join(block["text"] for block in content)
 
 
-class LoopbackChat:
+class LoopbackChat(Loopback):
     """The server, running between `with` and the end of the block.
 
     Paths that end in `/chat/completions` are answered as OpenAI does, those in `/messages` as Anthropic does.
@@ -43,26 +44,13 @@ class LoopbackChat:
             function from the messages to one of these.
 
     Attributes:
-        url: Where it listens, without a path.
         requests: All requests so far, in order of arrival.
     """
 
     def __init__(self, answer: Answer | str | HTTPStatus | None) -> None:
         self.answer: Answer = answer if callable(answer) else lambda _: answer
         self.requests: list[ChatRequest] = []
-        handler = type("Handler", (_Handler,), {"chat": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(type("Handler", (_Handler,), {"chat": self}))
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -8,13 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar, Self
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from loopback import Loopback
 
 Files = Mapping[str, bytes]
 
@@ -76,11 +77,10 @@ class HubError(Exception):
         self.code = code
 
 
-class LoopbackHub:
+class LoopbackHub(Loopback):
     """The server, running between `with` and the end of the block.
 
     Attributes:
-        url: The endpoint for `HF_ENDPOINT`.
         repos: The dataset repositories by `ORG/NAME`.
         requests: All requests so far, in order of arrival.
         gated: Repositories whose files are refused, as they are before the terms have been accepted.
@@ -92,18 +92,7 @@ class LoopbackHub:
         self.requests: list[Request] = []
         self.gated: set[str] = set()
         self.cut: dict[str, int] = {}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__init__(_handler_of(self))
 
     def fetched(self) -> list[str]:
         """Return the paths of the files whose bodies were asked for, in order."""

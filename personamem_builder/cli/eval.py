@@ -11,6 +11,8 @@ def evaluate(arguments: tuple[str, ...]) -> None:
     """Run lm-eval with the personamem tasks and models: ARGUMENTS are lm-eval's own."""
     from personamem_builder.evaluation.run import run_lm_eval
 
+    if not arguments or arguments[0] in ("-h", "--help"):
+        click.echo("personamem eval takes the arguments of lm-eval's command line, which says of itself:\n")
     for path in run_lm_eval(arguments):
         click.echo(f"wrote {path}", err=True)
         click.echo(f"next: personamem report {path.parent}", err=True)

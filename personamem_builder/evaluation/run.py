@@ -77,6 +77,7 @@ def _prepare(args: Namespace) -> bool:
     """Fill in the arguments; say whether all tasks are ours, so that lm-eval's thousands need no indexing."""
     import lm_eval.models  # noqa: F401 (fills the registry)
     from lm_eval.api.registry import get_model
+    from lm_eval.tasks import TaskManager
 
     from personamem_builder.evaluation.task import no_loglikelihood
     from personamem_builder.evaluation.window import scores_no_loglikelihood
@@ -84,13 +85,15 @@ def _prepare(args: Namespace) -> bool:
     config = _read_config(args)
     if config.model in _MODELS:
         importlib.import_module(_MODELS[config.model])
-    tasks = (
-        config.tasks.split(",")
-        if isinstance(config.tasks, str)
-        else [t for task in config.tasks for t in task.split(",")]
-    )
+    named = [config.tasks] if isinstance(config.tasks, str) else config.tasks
+    tasks = [task for names in named for task in names.split(",") if task]
+    if not tasks:
+        raise UserError("no task is named", "personamem eval --tasks personamem_32k …")
     ours = [task for task in tasks if task.startswith("personamem") and not task.endswith(".yaml")]
-    model = get_model(config.model)
+    try:
+        model = get_model(config.model)
+    except ValueError as error:
+        raise UserError(str(error), "name one of them with --model") from error
     if ours and scores_no_loglikelihood(model):
         _check_key(model)
         for task in ours:
@@ -102,7 +105,11 @@ def _prepare(args: Namespace) -> bool:
         args.output_path = _OUTPUT
     args.include_path = config.include_path
     _include_tasks(args)
-    return bool(ours) and len(ours) == len(tasks)
+    ours_only = len(ours) == len(tasks)
+    known = TaskManager(include_path=args.include_path, include_defaults=False)
+    if ours_only and (unknown := [task for task in ours if not known.match_tasks([task])]):
+        raise UserError(f"no task {', '.join(unknown)}", f"use one of {', '.join(known.all_tasks)}")
+    return ours_only
 
 
 def _read_config(args: Namespace) -> Any:

@@ -104,6 +104,21 @@ def test_an_unknown_policy_is_an_error_that_names_the_known_ones() -> None:
     assert "longest, shortest" in caught.value.hint
 
 
+def test_an_unknown_task_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(UserError, match="no task personamem_64k") as caught:
+        floor("personamem_64k", "longest")
+    assert "personamem_32k_letters" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--model", "dumy", "--tasks", "personamem_32k"], "dumy"), (["--model", "dummy"], "no task is named")],
+)
+def test_arguments_that_lm_eval_refuses_are_an_error_without_a_traceback(arguments: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        run_lm_eval(arguments)
+
+
 def test_a_missing_split_is_an_error_that_names_those_there_are() -> None:
     with pytest.raises(UserError, match="no split '128k', it has 32k"):
         floor("personamem_128k", "longest")
