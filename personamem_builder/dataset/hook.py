@@ -10,6 +10,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
@@ -62,11 +63,20 @@ class _PatchOnImport:
 
 
 def _patch() -> None:
-    from datasets import load
+    try:
+        from datasets import load
 
-    # Registers the row format, which pickled and saved datasets name.
-    importlib.import_module(_BUILDER)
-    original: Callable[..., Any] = load.dataset_module_factory
+        # Registers the row format, which pickled and saved datasets name.
+        importlib.import_module(_BUILDER)
+        original: Callable[..., Any] = load.dataset_module_factory
+    except (ImportError, AttributeError) as error:
+        # Whoever imports `datasets` must get it, whatever became of its private names.
+        warnings.warn(
+            f'load_dataset("{_NAME}") will not add `context`: this version of datasets is unknown to personamem '
+            f"({error}); use personamem_builder.iter_examples",
+            stacklevel=2,
+        )
+        return
     if getattr(original, "_personamem", False):
         return
 

@@ -53,3 +53,21 @@ assert not hasattr(personamem_builder, "no_such_name")
 def test_the_order_of_imports_does_not_matter(python: Python, dataset_folder: Path, imports: str) -> None:
     code = "rows = load_dataset('personamem', split='32k'); print(len(rows), len(rows[0]['context']))"
     assert python(f"{imports}\n{code}", PERSONAMEM_DATA=str(dataset_folder)).stdout == "17 182\n"
+
+
+def test_a_datasets_without_the_names_we_build_on_still_works_and_says_what_is_lost(
+    python: Python, dataset_folder: Path
+) -> None:
+    code = """
+import datasets, datasets.formatting, warnings
+del datasets.formatting._register_formatter
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import personamem_builder
+print([str(w.message) for w in caught if "iter_examples" in str(w.message)])
+print(datasets.load_dataset("personamem", split="32k").num_rows)
+print(sum(1 for row in personamem_builder.iter_examples("32k") if row["context"]))
+"""
+    warning, rows, examples = python(code, cwd=dataset_folder.parent).stdout.splitlines()
+    assert "will not add `context`" in warning
+    assert rows == examples == "17"
