@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from generation.errors import UserError
@@ -134,6 +134,38 @@ class RenderedPrompt(str):
     def rstrip(self, chars: str | None = None, /) -> str:
         """Return the prompt as it is."""
         return self
+
+
+class PromptRef(str):
+    """Stands for a prompt that is rendered when its turn comes: a history would otherwise be held once per question.
+
+    As a string it is a digest, which is what lm-eval logs and caches by.
+
+    Attributes:
+        group: Prompts of one group share their history.
+        messages: Makes the message list.
+        templated: Whether the model's chat template is to be applied; else the messages become plain text.
+    """
+
+    group: str
+    messages: Callable[[], list[Message]]
+    templated: bool
+
+    def __new__(
+        cls, digest: str, group: str, messages: Callable[[], list[Message]], templated: bool = True
+    ) -> PromptRef:
+        """Make a reference."""
+        ref = super().__new__(cls, digest)
+        ref.group, ref.messages, ref.templated = group, messages, templated
+        return ref
+
+    def rstrip(self, chars: str | None = None, /) -> str:
+        """Return the reference as it is, see `RenderedPrompt`."""
+        return self
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Other processes get the digest only."""
+        return str, (str(self),)
 
 
 def render(chat_template: Any, messages: Sequence[Message]) -> Any:

@@ -6,6 +6,7 @@ sessions, and the question is scored all the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -15,6 +16,7 @@ from lm_eval.api.instance import Instance
 
 from generation.errors import UserError
 from personamem_builder.dataset.folder import read_manifest
+from personamem_builder.evaluation.chat import PromptRef, to_text
 from personamem_builder.evaluation.window import Window
 
 Overlength = Literal["error", "skip", "left"]
@@ -87,14 +89,20 @@ def find_overlength(task: Any, window: Window) -> OverlongQuestions:
 def _needed(requests: list[Instance], count: Any, max_length: int) -> int:
     """Return the tokens of a question's input and answer; an upper bound if that already fits."""
     prompt = requests[0].args[0]
+    if isinstance(prompt, PromptRef) and not prompt.templated:
+        prompt = to_text(prompt.messages())
     prompt = getattr(prompt, "prompt", prompt)  # lm-eval's JsonChatStr
     answers = [request.args[1] for request in requests]
     if isinstance(answers[0], dict):
         reserved = int(answers[0].get("max_gen_toks", 256))
     else:
         reserved = max(len(answer.encode()) for answer in answers)
-        if len(prompt.encode()) + reserved > max_length:
+        if _most_tokens(prompt) + reserved > max_length:
             reserved = max(map(count, answers))
     # A token is at least a byte, so most prompts of a large window need no counting.
-    bound = len(prompt.encode()) + reserved
-    return bound if bound <= max_length else count(prompt) + reserved
+    bound = _most_tokens(prompt) + reserved
+    return int(bound) if bound <= max_length else int(count(prompt)) + reserved
+
+
+def _most_tokens(prompt: str) -> float:
+    return math.inf if isinstance(prompt, PromptRef) else len(prompt.encode())

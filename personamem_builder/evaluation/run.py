@@ -19,6 +19,7 @@ from generation.resources import data_dir
 
 _OUTPUT: Final = "results"
 _MODELS: Final = {
+    "hf-prefix": "personamem_builder.evaluation.prefix_lm",
     "personamem-anthropic": "personamem_builder.evaluation.endpoints",
     "personamem-chat": "personamem_builder.evaluation.endpoints",
     "personamem-floor": "personamem_builder.evaluation.floors",
@@ -85,6 +86,9 @@ def _prepare(args: Namespace) -> bool:
     config = _read_config(args)
     if config.model in _MODELS:
         importlib.import_module(_MODELS[config.model])
+    if config.model == "hf-prefix":
+        # Without a chat template the tasks cannot see the model, and so not that it renders prompts itself.
+        args.metadata = {**config.metadata, "prompt_refs": True}
     named = [config.tasks] if isinstance(config.tasks, str) else config.tasks
     tasks = [task for names in named for task in names.split(",") if task]
     if not tasks:

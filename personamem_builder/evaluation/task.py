@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from datasets import Dataset
@@ -83,8 +87,18 @@ class PersonaMemTask(ConfigurableTask):
 
         There are no few-shot examples, and the history is always a multi-turn conversation.
         """
+        lm = getattr(chat_template, "__self__", None)
+        if getattr(lm, "takes_prompt_refs", False) or self.config.metadata.get("prompt_refs"):
+            return self._prompt_ref(doc, system_instruction, apply_chat_template)
         messages = self.messages(doc, system_instruction)
         return chat.render(chat_template, messages) if apply_chat_template else chat.to_text(messages)
+
+    def _prompt_ref(self, doc: dict[str, Any], instruction: str | None, templated: bool) -> chat.PromptRef:
+        settings = [self.config.task, self.VERSION, self._roles, instruction, templated]
+        identity = [self.source.digest, *settings, doc["question_id"]]
+        digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
+        group = doc["shared_context_id"] if self._with_context else self.config.task
+        return chat.PromptRef(digest, group, partial(self.messages, doc, instruction), templated)
 
     def messages(self, doc: dict[str, Any], system_instruction: str | None = None) -> list[chat.Message]:
         """Return the message list of one question, as a chat endpoint gets it."""
@@ -98,6 +112,17 @@ class PersonaMemTask(ConfigurableTask):
         return chat.build_messages(history, starts, question, roles=self._roles, instruction=system_instruction)
 
     # ---- requests
+
+    def doc_iterator(
+        self, *, rank: int = 0, limit: int | None = None, world_size: int = 1, samples: list[int] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the questions of one rank: whole contexts, so that no two ranks compute the same history."""
+        docs = list(super().doc_iterator(limit=limit, samples=samples))
+        contexts = list(dict.fromkeys(doc["shared_context_id"] for _, doc in docs))
+        if len(contexts) < world_size:  # then every rank still gets questions
+            return iter(docs[rank::world_size])
+        own = set(contexts[rank::world_size])
+        return ((index, doc) for index, doc in docs if doc["shared_context_id"] in own)
 
     def build_all_requests(self, *, limit: int | None = None, samples: list[int] | None = None, **kwargs: Any) -> None:
         """Build the requests; refuse, mark or let through the questions that are too long for the model."""

@@ -1,0 +1,168 @@
+"""Token sequences that share prefixes, and the order in which one cache can serve them all.
+
+A set of sequences is a trie. Walked depth first, each distinct prefix is computed once: the cache goes back to the
+longest prefix that the next sequence shares with the last one, and on from there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Tokens = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TokenPath:
+    """A token sequence made of parts, which other sequences may share as objects.
+
+    Attributes:
+        parts: Arrays of token ids, one after the other.
+        length: Number of tokens.
+    """
+
+    parts: tuple[Tokens, ...]
+    length: int
+
+    @classmethod
+    def of(cls, parts: Sequence[Tokens]) -> TokenPath:
+        """Make a path of parts; empty ones are left out."""
+        kept = tuple(part for part in parts if len(part))
+        return cls(kept, sum(map(len, kept)))
+
+    def then(self, tokens: Tokens) -> TokenPath:
+        """Return the path that goes on with some more tokens."""
+        return TokenPath((*self.parts, tokens), self.length + len(tokens)) if len(tokens) else self
+
+    def without_last(self) -> TokenPath:
+        """Return the path without its last token."""
+        *parts, last = self.parts
+        return TokenPath.of([*parts, last[:-1]])
+
+    def slice(self, start: int, stop: int) -> Tokens:
+        """Return the tokens from `start` up to `stop`."""
+        pieces: list[Tokens] = []
+        position = 0
+        for part in self.parts:
+            if position >= stop:
+                break
+            if position + len(part) > start:
+                pieces.append(part[max(0, start - position) : stop - position])
+            position += len(part)
+        return np.concatenate(pieces) if pieces else np.empty(0, np.int32)
+
+
+def common_prefix(a: TokenPath, b: TokenPath) -> int:
+    """Return the number of tokens that two paths share at their start."""
+    shared = 0
+    i = j = 0  # parts
+    at_i = at_j = 0  # positions in them
+    while i < len(a.parts) and j < len(b.parts):
+        x, y = a.parts[i], b.parts[j]
+        if at_i == at_j == 0 and x is y:
+            shared += len(x)
+            i, j = i + 1, j + 1
+            continue
+        n = min(len(x) - at_i, len(y) - at_j)
+        differ = np.flatnonzero(x[at_i : at_i + n] != y[at_j : at_j + n])
+        if len(differ):
+            return shared + int(differ[0])
+        shared += n
+        at_i, at_j = at_i + n, at_j + n
+        if at_i == len(x):
+            i, at_i = i + 1, 0
+        if at_j == len(y):
+            j, at_j = j + 1, 0
+    return shared
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Tokens to run through a model.
+
+    Attributes:
+        path: The tokens to run.
+        reuse: How many of them come before the first token whose output is wanted.
+    """
+
+    path: TokenPath
+    reuse: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request of a walk.
+
+    Attributes:
+        index: Which of the requests.
+        start: Tokens that are in the cache already; the rest is to be computed.
+        known: Outputs wanted that need not be computed: what is asked of them, how likely the next token is, was
+            answered in the step before, which went on with the same tokens.
+        snapshots: Positions after `start` to which a later step will go back, in rising order.
+    """
+
+    index: int
+    start: int
+    known: int
+    snapshots: tuple[int, ...]
+
+
+def plan_walk(requests: Sequence[Request]) -> list[Step]:
+    """Order requests so that each distinct prefix is computed once.
+
+    Args:
+        requests: Any requests, repeats allowed.
+
+    Returns:
+        A step for each request. The cache is to be left, after a step, with the whole path of its request.
+    """
+    by_tokens = functools.cmp_to_key(_compare)
+    order = sorted(range(len(requests)), key=lambda index: by_tokens(requests[index].path))
+    starts: list[int] = []
+    for position, index in enumerate(order):
+        request, last = requests[index], requests[order[position - 1]]
+        shared = common_prefix(last.path, request.path) if position else 0
+        if last.reuse <= request.reuse < shared:
+            # Only the last shared token needs to be run again: what follows it may differ.
+            starts.append(shared - 1)
+        else:
+            starts.append(min(shared, request.reuse))
+    snapshots: list[list[int]] = [[] for _ in order]
+    segments: list[tuple[int, int]] = []  # of the current path: where each starts, and the step that computed it
+    for position, start in enumerate(starts):
+        while segments and segments[-1][0] >= start:
+            segments.pop()
+        if segments and start not in snapshots[segments[-1][1]]:
+            snapshots[segments[-1][1]].append(start)
+        segments.append((start, position))
+    return [
+        Step(index, start, max(0, start - requests[index].reuse), tuple(sorted(wanted)))
+        for index, start, wanted in zip(order, starts, snapshots, strict=True)
+    ]
+
+
+def tokens_to_forward(requests: Sequence[Request], steps: Sequence[Step]) -> int:
+    """Return the tokens that a walk computes."""
+    return sum(requests[step.index].path.length - step.start for step in steps)
+
+
+def distinct_prefixes(requests: Sequence[Request], steps: Sequence[Step]) -> int:
+    """Return the number of distinct token prefixes of the requests: no scorer can compute fewer tokens."""
+    total = 0
+    last: TokenPath | None = None
+    for step in steps:
+        path = requests[step.index].path
+        total += path.length - (common_prefix(last, path) if last is not None else 0)
+        last = path
+    return total
+
+
+def _compare(a: TokenPath, b: TokenPath) -> int:
+    shared = common_prefix(a, b)
+    if shared in (a.length, b.length):
+        return a.length - b.length
+    return int(a.slice(shared, shared + 1)[0]) - int(b.slice(shared, shared + 1)[0])
