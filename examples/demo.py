@@ -37,8 +37,9 @@ def main() -> None:
     sys.stderr.write(
         "\nThat was an excerpt of two histories, scored by shortcuts that read none of it and by a guessing model.\n"
         "Next, with your own model and the whole release:\n"
+        "  source .venv/bin/activate\n"
+        "  pip install -e '.[hf]'\n"
         "  personamem import-official --hub --split 32k --out personamem\n"
-        "  pip install 'personamem[hf]'\n"
         "  personamem eval --tasks personamem_32k,personamem_32k_nocontext --model hf \\\n"
         "      --model_args pretrained=MODEL --apply_chat_template\n"
         "  personamem report results\n"

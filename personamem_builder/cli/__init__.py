@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import sys
 from typing import Final
 
@@ -53,6 +54,8 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; errors meant for people are printed without a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # tables have lines that some terminals cannot show
     try:
         cli()
     except UserError as error:

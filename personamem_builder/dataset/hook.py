@@ -84,7 +84,7 @@ def _patch() -> None:
 
     def dataset_module_factory(path: str, *args: Any, **kwargs: Any) -> Any:
         data_dir = kwargs.get("data_dir")
-        folder = _folder(path, data_dir)
+        folder = _folder(path, data_dir, kwargs.get("revision"))
         if folder is None:
             return original(path, *args, **kwargs)
         module = original(str(folder), *args, **{**kwargs, "data_dir": None})
@@ -100,7 +100,7 @@ def _patch() -> None:
     load.dataset_module_factory = dataset_module_factory
 
 
-def _folder(path: str, data_dir: str | None) -> Path | None:
+def _folder(path: str, data_dir: str | None, revision: str | None) -> Path | None:
     from pathlib import Path
 
     from generation.errors import UserError
@@ -110,7 +110,7 @@ def _folder(path: str, data_dir: str | None) -> Path | None:
     if path != _NAME:
         return Path(path).resolve() if data_dir is None and is_dataset_folder(Path(path)) else None
     if named := data_dir or os.environ.get(ENVIRONMENT):
-        return resolve_data(named).folder
+        return resolve_data(named, revision).folder
     folder = find_folder()
     if folder is None and not Path(path).is_dir():
         raise UserError(

@@ -10,6 +10,7 @@ from typing import Final
 
 from generation.errors import UserError
 from personamem_builder.dataset.folder import changed_files, check_split, is_dataset_folder, read_manifest
+from personamem_builder.schema import SCHEMA_VERSION
 
 ENVIRONMENT: Final = "PERSONAMEM_DATA"
 """Environment variable that names the data: a folder, or `ORG/NAME` on the Hub."""
@@ -103,8 +104,13 @@ def _official(split: str) -> tuple[Path, str]:
     from personamem_builder.dataset.official import import_from_hub
     from personamem_builder.official.hub import OFFICIAL_REVISION
 
-    folder = Path(constants.HF_HOME) / "personamem" / f"official-{OFFICIAL_REVISION[:12]}-{split}"
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(constants.HF_HOME) / "personamem" / f"official-{OFFICIAL_REVISION[:12]}-{split}-v{SCHEMA_VERSION}"
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{folder.parent} cannot be made: {error}", "set HF_HOME to a folder that can be written"
+        ) from error
     with FileLock(folder.with_suffix(".lock")):  # the ranks of one run start together
         if not is_dataset_folder(folder) or changed_files(folder):
             shutil.rmtree(folder, ignore_errors=True)

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from filelock import FileLock
 
 from generation.errors import UserError
 from personamem_builder.dataset.card import render_card
@@ -137,6 +138,17 @@ def _replaced(out: Path) -> Iterator[Path]:
     if out.exists() and not is_dataset_folder(out) and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists and is not a personamem dataset folder", "choose another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(Path(tempfile.gettempdir()) / f"personamem-{_name_digest(out)}.lock"):
+        for left in out.parent.glob(f".{out.name}.new-*"):  # by a run that was killed: the lock is ours
+            shutil.rmtree(left, ignore_errors=True)
+        yield from _swapped_in(out)
+
+
+def _name_digest(path: Path) -> str:
+    return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+
+
+def _swapped_in(out: Path) -> Iterator[Path]:
     old = out.with_name(f".{out.name}.old")
     if old.exists() and not out.exists():  # killed between the two renames below
         old.rename(out)

@@ -184,11 +184,22 @@ _LINE_GOES_ON: Final = re.compile(r"[)\].:\"]{0,2} ?[^\s)\].:\"]")
 _NEXT_LABEL: Final = re.compile(r"[\n.!?,;] ?(?:and |or )?(?:\(b\)|b[).:])")
 
 
+# What was answered at first, or would be answered for another user.
+_ASIDE: Final = re.compile(
+    r"\b(?:at first|first glance|initially|previously|formerly|the old|naive|second(?: choice|[ -](?:best|most))|runner"
+    r"|was going to|might|one could|i could|would have been|if (?!forced|pressed|i |we |asked)[^.;!?\n]*)\b"
+    r"|以前|乍一看|如果"
+)
+_SENTENCE_END: Final = re.compile(r"[.;!?\n。]|\b(?:but|however|yet)\b")
+
+
 def _turned_down(match: re.Match[str]) -> bool:
     text, start = match.string, match.start()
+    sentence = _SENTENCE_END.split(text[max(0, start - 100) : start])[-1]
     before = _CLAUSE_END.split(text[max(0, start - 60) : start])[-1]
     after = _FOUND_WANTING.match(text, match.end())
-    return bool(_DENIED.search(before + match[0]) or _SET_ASIDE.search(before) or after)
+    denied = _DENIED.search(before + match[0]) or _SET_ASIDE.search(before) or after
+    return bool(denied or _ASIDE.search(sentence + match[0]))
 
 
 def _opens_a_list(match: re.Match[str]) -> bool:

@@ -28,6 +28,12 @@ class FloorLM(LM):
 
     def __init__(self, policy: str = "longest", seed: int = 0, **kwargs: Any) -> None:
         super().__init__()
+        if unknown := kwargs.keys() - {"batch_size", "max_batch_size", "device"}:
+            raise UserError(
+                f"personamem-floor has no argument {', '.join(sorted(unknown))}", "it takes policy and seed"
+            )
+        if not str(seed).isdigit():
+            raise UserError(f"personamem-floor: seed={seed} is not a whole number", "leave it out, or give one")
         if policy not in POLICIES:
             raise UserError(f"personamem-floor has no policy {policy!r}", f"use one of {', '.join(POLICIES)}")
         self._policy = policy

@@ -6,6 +6,7 @@ sessions, and the question is scored all the same.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -91,10 +92,11 @@ def _needed(requests: list[Instance], count: Any, max_length: int) -> int:
     prompt = requests[0].args[0]
     if isinstance(prompt, PromptRef) and not prompt.templated:
         prompt = to_text(prompt.messages())
-    prompt = getattr(prompt, "prompt", prompt)  # lm-eval's JsonChatStr
+    if not isinstance(prompt, str):  # lm-eval's JsonChatStr
+        prompt = "\n".join(message["content"] for message in json.loads(prompt.prompt))
     answers = [request.args[1] for request in requests]
     if isinstance(answers[0], dict):
-        reserved = int(answers[0].get("max_gen_toks", 256))
+        reserved = max(int(answers[0].get(name) or 0) for name in ("max_gen_toks", "max_tokens"))
     else:
         reserved = max(len(answer.encode()) for answer in answers)
         if _most_tokens(prompt) + reserved > max_length:

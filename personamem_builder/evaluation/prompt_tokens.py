@@ -33,7 +33,14 @@ class PromptTokenizer:
         self._tokenizer = tokenizer
         self._encode = encode
         self._render = render
-        special = sorted(filter(None, tokenizer.all_special_tokens), key=len, reverse=True)
+        # Tokens that take the white space around them do not end what is before them.
+        greedy = {
+            token.content
+            for token in tokenizer.added_tokens_decoder.values()
+            if any(getattr(token, flag, False) for flag in ("lstrip", "rstrip", "single_word"))
+        }
+        special = sorted({*tokenizer.all_special_tokens} - greedy - {""}, key=len, reverse=True)
+        self._blank_lines = not greedy
         self._special = re.compile(f"(?=(?:{'|'.join(map(re.escape, special))}))") if special else None
         self._whole = False
         self._head: Tokens = np.empty(0, np.int32)
@@ -86,7 +93,7 @@ class PromptTokenizer:
 
     def _pieces_of(self, text: str) -> list[str]:
         pieces = [piece for piece in self._special.split(text) if piece] if self._special else [text]
-        return pieces if len(pieces) > 1 else _AFTER_BLANK_LINE.split(text)
+        return _AFTER_BLANK_LINE.split(text) if len(pieces) == 1 and self._blank_lines else pieces
 
     def _encode_piece(self, piece: str) -> list[int]:
         return self._tokenizer.encode(piece, add_special_tokens=False)  # type: ignore[no-any-return]

@@ -6,6 +6,7 @@ import importlib
 import io
 import logging
 import sys
+import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -84,20 +85,25 @@ def _prepare(args: Namespace) -> bool:
     from personamem_builder.evaluation.window import scores_no_loglikelihood
 
     config = _read_config(args)
-    if config.model in _MODELS:
-        importlib.import_module(_MODELS[config.model])
-    if config.model == "hf-prefix":
-        # Without a chat template the tasks cannot see the model, and so not that it renders prompts itself.
-        args.metadata = {**config.metadata, "prompt_refs": True}
     named = [config.tasks] if isinstance(config.tasks, str) else config.tasks
     tasks = [task for names in named for task in names.split(",") if task]
     if not tasks:
         raise UserError("no task is named", "personamem eval --tasks personamem_32k …")
     ours = [task for task in tasks if task.startswith("personamem") and not task.endswith(".yaml")]
     try:
+        if config.model in _MODELS:
+            importlib.import_module(_MODELS[config.model])
         model = get_model(config.model)
     except ValueError as error:
         raise UserError(str(error), "name one of them with --model") from error
+    except ImportError as error:
+        raise UserError(
+            f"--model {config.model} needs more than is installed: {error}",
+            "for local models: pip install 'personamem[hf]'",
+        ) from error
+    if config.model == "personamem-floor" and config.use_cache:
+        # lm-eval's cache knows a request by its text, and a floor looks at more than that.
+        raise UserError("--use_cache does not go with personamem-floor", "leave it out: floors cost nothing")
     if ours and scores_no_loglikelihood(model):
         _check_key(model)
         for task in ours:
@@ -107,6 +113,7 @@ def _prepare(args: Namespace) -> bool:
             args.apply_chat_template = True
     if not config.output_path:
         args.output_path = _OUTPUT
+    _make_writable(Path(config.output_path or _OUTPUT))
     args.include_path = config.include_path
     _include_tasks(args)
     ours_only = len(ours) == len(tasks)
@@ -127,6 +134,16 @@ def _read_config(args: Namespace) -> Any:
             return EvaluatorConfig.from_cli(args)
     except (OSError, TypeError, ValueError) as error:
         raise UserError(f"lm-eval refuses the arguments: {error}", "personamem eval run --help lists them") from error
+
+
+def _make_writable(output: Path) -> None:
+    folder = output.parent if output.suffix == ".json" else output
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written to: {error}", "name another --output_path") from error
 
 
 def _check_key(model: Any) -> None:
@@ -154,14 +171,17 @@ def _readable_http_errors() -> Iterator[None]:
 
 @contextmanager
 def _watched(ours_only: bool) -> Iterator[list[tuple[Any, Any]]]:
-    """Run lm-eval with two of its public names wrapped, since its command line offers no hooks.
+    """Run lm-eval with three of its public names wrapped, since its command line offers no hooks.
 
     `simple_evaluate` is made to return the samples, from which the predictions are made, while lm-eval writes them
-    only if asked to (they hold the prompts). `TaskManager` leaves out the built-in tasks where none is wanted:
-    indexing them takes several seconds.
+    only if asked to (they hold the prompts). `evaluate` is made to tell the model to the tasks. `TaskManager` leaves
+    out the built-in tasks where none is wanted: indexing them takes several seconds.
     """
     import lm_eval
+    import lm_eval.evaluator
     import lm_eval.tasks
+
+    from personamem_builder.evaluation.window import running_model
 
     watched: list[tuple[Any, Any]] = []
     original = lm_eval.simple_evaluate
@@ -177,9 +197,19 @@ def _watched(ours_only: bool) -> Iterator[list[tuple[Any, Any]]]:
                 del results["samples"]
         return results
 
+    original_evaluate = lm_eval.evaluator.evaluate
+
+    def evaluate(lm: Any, *args: Any, **kwargs: Any) -> Any:
+        token = running_model.set(lm)
+        try:
+            return original_evaluate(lm, *args, **kwargs)
+        finally:
+            running_model.reset(token)
+
     manager = partial(lm_eval.tasks.TaskManager, include_defaults=not ours_only)
     with (
         _swapped(lm_eval, "simple_evaluate", simple_evaluate),
+        _swapped(lm_eval.evaluator, "evaluate", evaluate),
         _swapped(lm_eval.tasks, "TaskManager", manager),
     ):
         yield watched

@@ -37,7 +37,7 @@ def per_token(scores: Sequence[OptionScore]) -> list[float] | None:
     """Return the mean log-probability per token of each option: the paper's generative score."""
     if any(score.num_tokens is None for score in scores):
         return None
-    return [score.logprob / score.num_tokens for score in scores if score.num_tokens]
+    return [score.logprob / score.num_tokens for score in scores]  # type: ignore[operator]
 
 
 def best_credit(values: Sequence[float], answer_index: int) -> float:

@@ -17,14 +17,18 @@ from lm_eval.api.task import ConfigurableTask
 
 from generation.errors import UserError
 from personamem_builder.contexts import open_contexts
+from personamem_builder.dataset.folder import changed_files
 from personamem_builder.dataset.load import read_questions
 from personamem_builder.dataset.locate import DataSource, resolve_data, split_folder
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.overlength import Overlength, find_overlength
-from personamem_builder.evaluation.window import Window, scores_no_loglikelihood, window_of
+from personamem_builder.evaluation.window import Window, running_model, scores_no_loglikelihood, window_of
 from personamem_builder.schema import QUESTION_TYPES
 
 _log = logging.getLogger("lm_eval.personamem")
+
+_TAIL: Final = 200
+"""Characters before an option: more than its first token can merge with."""
 
 _HIGHER_IS_BETTER: Final = {
     "acc": True,
@@ -67,6 +71,10 @@ class PersonaMemTask(ConfigurableTask):
         split = self.config.test_split
         self.source: DataSource = resolve_data(metadata.get("data"), metadata.get("revision"), official_split=split)
         folder = split_folder(self.source, split)
+        if changed := changed_files(folder):
+            raise UserError(
+                f"{folder}: {', '.join(changed)} is not what the manifest says", "import or download it again"
+            )
         self.dataset = {split: Dataset.from_list(read_questions(folder, split).to_pylist())}
         metadata.update(data=self.source.origin, data_digest=self.source.digest)
         _log.info("%s: data from %s, digest %s", self.config.task, self.source.origin, self.source.digest)
@@ -87,8 +95,8 @@ class PersonaMemTask(ConfigurableTask):
 
         There are no few-shot examples, and the history is always a multi-turn conversation.
         """
-        lm = getattr(chat_template, "__self__", None)
-        if getattr(lm, "takes_prompt_refs", False) or self.config.metadata.get("prompt_refs"):
+        lm = getattr(chat_template, "__self__", None) or running_model.get()
+        if getattr(lm, "takes_prompt_refs", False):
             return self._prompt_ref(doc, system_instruction, apply_chat_template)
         messages = self.messages(doc, system_instruction)
         return chat.render(chat_template, messages) if apply_chat_template else chat.to_text(messages)
@@ -129,10 +137,12 @@ class PersonaMemTask(ConfigurableTask):
         if kwargs.pop("cache_requests", False):
             _log.warning("%s: the request cache is not used, its keys ignore the data and the prompt", self.config.task)
         chat_template = kwargs.get("chat_template")
-        lm = getattr(chat_template, "__self__", None)
+        lm = getattr(chat_template, "__self__", None) or running_model.get()
         if self.OUTPUT_TYPE == "multiple_choice" and lm is not None and scores_no_loglikelihood(lm):
             raise UserError(*no_loglikelihood(type(lm).__name__, self.config.task))
         self._window: Window = window_of(chat_template, self.config.metadata)
+        if self._window.max_length is None and self._with_context:
+            _log.warning("%s: the model's window is unknown, lengths are not checked", self.config.task)
         types = Counter(doc["question_type"] for _, doc in self.doc_iterator(limit=limit, samples=samples))
         total = types.total()
         # A mean over documents with these weights is the mean over types, whatever their sizes.
@@ -144,9 +154,12 @@ class PersonaMemTask(ConfigurableTask):
         """Build the requests of one question, noting the length of its options in the model's tokens."""
         requests = super().construct_requests(doc, ctx, **kwargs)
         count = self._window.count_option
-        if self.OUTPUT_TYPE == "multiple_choice" and count is not None:
+        if self.OUTPUT_TYPE == "multiple_choice" and count is not None and not isinstance(ctx, chat.PromptRef):
+            # As lm-eval scores them: what the option adds to the tokens of what stands before it.
+            before = str(ctx)[-_TAIL:]
+            alone = count(before)
             for request in requests:
-                self._option_tokens[request.doc_id, request.idx] = count(request.args[1])
+                self._option_tokens[request.doc_id, request.idx] = count(before + request.args[1]) - alone
         return requests
 
     def _handle_overlength(self) -> None:

@@ -121,7 +121,8 @@ def plan_walk(requests: Sequence[Request]) -> list[Step]:
         A step for each request. The cache is to be left, after a step, with the whole path of its request.
     """
     by_tokens = functools.cmp_to_key(_compare)
-    order = sorted(range(len(requests)), key=lambda index: by_tokens(requests[index].path))
+    # Of equal paths the one that needs most outputs comes first: the others find them there.
+    order = sorted(range(len(requests)), key=lambda index: (by_tokens(requests[index].path), requests[index].reuse))
     starts: list[int] = []
     for position, index in enumerate(order):
         request, last = requests[index], requests[order[position - 1]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
@@ -11,6 +12,10 @@ from personamem_builder.tokenizer import load_encoding
 
 _ROUGH_OVERHEAD: Final = 1.1
 """Factor on `o200k_base` counts where the model's own tokenizer is out of reach, for the template's tokens."""
+
+
+running_model: ContextVar[Any] = ContextVar("running_model", default=None)
+"""The model of the run, where the runner knows it."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +36,15 @@ class Window:
 def window_of(chat_template: Any, metadata: Mapping[str, Any]) -> Window:
     """Find a model's limits.
 
-    With a chat template lm-eval hands over the model's bound method, and with it the model. Without one there are
-    only the model arguments, which lm-eval copies into the task's metadata: the tokenizer they name is loaded.
+    With a chat template lm-eval hands over the model's bound method, and with it the model; `personamem eval` tells
+    the model in any case. Otherwise there are only the model arguments, which lm-eval copies into the task's metadata:
+    the tokenizer they name is loaded.
 
     Args:
         chat_template: lm-eval's `LM.apply_chat_template`, or None.
         metadata: The task's metadata.
     """
-    lm = getattr(chat_template, "__self__", None)
+    lm = getattr(chat_template, "__self__", None) or running_model.get()
     if lm is None:
         return _from_metadata(metadata)
     if scores_no_loglikelihood(lm):

@@ -139,11 +139,9 @@ def _row(name: str, number: int, record: dict[str, str], faults: Faults) -> dict
 
 
 def _integer(cell: str) -> int | None:
-    try:
-        number = int(cell)
-    except ValueError:
+    if not (cell.isascii() and cell.isdigit() and len(cell) <= len(str(_INT32_MAX))):
         return None
-    return number if 0 <= number <= _INT32_MAX else None
+    return int(cell) if int(cell) <= _INT32_MAX else None
 
 
 def _proportion(cell: str) -> float | None:
@@ -151,7 +149,7 @@ def _proportion(cell: str) -> float | None:
         proportion = float(cell.removesuffix("%")) / 100 if cell.endswith("%") else -1.0
     except ValueError:
         return None
-    return proportion if 0 <= proportion < float("inf") else None
+    return proportion if 0 <= proportion <= 1 else None
 
 
 def _options(cell: str) -> list[str] | None:

@@ -7,6 +7,7 @@ second; that is read too. All faults of all files are collected into one `UserEr
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -45,7 +46,8 @@ class Run:
         model_args: Arguments of the backend and what else shapes the prompt, sorted by name.
         task: Name of the lm-eval task.
         data_digest: Digest of the data that the task read; None where the results do not say.
-        limit: lm-eval's `--limit`, a number of questions or a fraction below 1; None for a whole run.
+        limit: lm-eval's `--limit` (a number of questions or a fraction below 1), or the number of questions that
+            `--samples` chose; None for a whole run.
         date: Date of the run as its file name has it; sorts by time.
         path: The results file.
         answers: The answers by question id; all have the same scores.
@@ -83,6 +85,7 @@ class _Config(BaseModel):
     model: str
     model_args: dict[str, Any] | str | None = None
     limit: float | None = None
+    gen_kwargs: dict[str, Any] | str | None = None
 
 
 class _Task(BaseModel):
@@ -90,6 +93,7 @@ class _Task(BaseModel):
 
 
 class _Count(BaseModel):
+    original: int = 0
     effective: int
 
 
@@ -150,7 +154,7 @@ def _find(results: Iterable[Path], faults: list[Fault]) -> list[tuple[Path, bool
     found: dict[Path, tuple[Path, bool]] = {}
     for path in results:
         if path.is_dir():
-            files = [file for file in sorted(path.rglob("results_*.json")) if _NAME.fullmatch(file.name)]
+            files = [file for file in sorted(path.rglob("*.json")) if _NAME.fullmatch(file.name)]
             if not files:
                 faults.append(Fault(str(path), "no results_<date>.json in this folder", _START))
         elif not path.exists():
@@ -219,7 +223,7 @@ def _run(path: Path, task: str, results: _Results, answers: dict[str, Answer]) -
         model_args=tuple(sorted((args | _prompt_settings(results, metadata or {})).items())),
         task=task,
         data_digest=None if digest is None else str(digest),
-        limit=results.config.limit,
+        limit=results.config.limit or _chosen(results.n_samples.get(task)),
         date=_date(path),
         path=path,
         answers=answers,
@@ -233,8 +237,14 @@ def _prompt_settings(results: _Results, metadata: Mapping[str, Any]) -> dict[str
         "overlength": "left" if metadata.get("overlength") == "left" else None,
         "chat_template": results.chat_template_sha and results.chat_template_sha[:8],
         "system_instruction": results.system_instruction_sha and results.system_instruction_sha[:8],
+        "gen_kwargs": json.dumps(results.config.gen_kwargs, sort_keys=True) if results.config.gen_kwargs else None,
     }
     return {name: str(value) for name, value in settings.items() if value}
+
+
+def _chosen(count: _Count | None) -> int | None:
+    """Return how many questions `--samples` chose, None if all were asked."""
+    return count.effective if count and count.effective < count.original else None
 
 
 def _date(path: Path) -> str:
@@ -253,7 +263,7 @@ def _arguments(model_args: dict[str, Any] | str | None) -> dict[str, str]:
 
 def _model_name(results: _Results, args: Mapping[str, str]) -> str | None:
     if results.config.model == FLOOR_BACKEND:
-        return f"floor: {args['policy']}" if "policy" in args else "floor"
+        return f"floor: {args.get('policy', 'longest')}"
     # An adapter makes another model of its base.
     adapters = [args[name] for name in ("peft", "delta") if name in args]
     name = args.get("pretrained") or args.get("model") or results.model_name

@@ -28,8 +28,8 @@ from personamem_builder.evaluation.run import run_lm_eval
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TASK = "personamem_32k_generate"
 INSTRUCTION = (
-    "Which of these responses suits the user best, as the user is now? Think it over if you like. End with\n"
-    "<final_answer> and then the letter of your choice in brackets."
+    "Which of these is the most fitting response? Give your final answer, the letter of one of them in brackets, "
+    "after the\nspecial token <final_answer>."
 )
 
 Question = dict[str, Any]
@@ -243,7 +243,7 @@ def test_a_broken_off_run_goes_on_with_use_cache() -> None:
 
 # ---- questions too long for the model: without a window lm-eval would send them, and stop at the server's error
 
-WINDOW = 32_500
+WINDOW = 30_500
 FITTING = {q["question_id"] for q in QUESTIONS if int(q["context_length_in_tokens"]) < 26_000}
 
 

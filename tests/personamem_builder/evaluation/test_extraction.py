@@ -325,3 +325,20 @@ def collected_cases() -> list[dict[str, Any]]:
     if not SHEET.is_file():
         pytest.skip("the sheet of collected replies, shared/data/answer_extraction_cases.jsonl, is not here")
     return [json.loads(line) for line in SHEET.read_text(encoding="utf-8").splitlines()]
+
+
+# A reply may name an answer that it gave up, or that another user would get. Found among replies in many styles.
+SET_ASIDE = [
+    ("At first I thought the answer was (a), but it is (c).", "c"),
+    ("I was going to choose (a), but after re-reading I prefer (b).", "b"),
+    ("The best answer is (c); the second best answer is (a).", "c"),
+    ("Most fitting: (c); second most fitting: (a)", "c"),
+    ("I choose (c). If the user had said otherwise I would choose (a).", "c"),
+    ("Previously the best option was (a); now (c).", "c"),
+    ("A naive reader would say the answer is (a). The user now prefers pottery, hence (c).", "c"),
+]
+
+
+@pytest.mark.parametrize(("reply", "letter"), SET_ASIDE)
+def test_an_answer_that_the_reply_sets_aside_is_not_its_answer(reply: str, letter: str) -> None:
+    assert extract_choice(reply) in (letter, None)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from lm_eval.api.model import LM
+from lm_eval.api.registry import register_model
 
 from generation.errors import UserError
 from personamem_builder.dataset.load import iter_examples
@@ -136,3 +139,55 @@ def test_the_longest_option_scores_what_the_issue_of_this_benchmark_says(
     assert results["results"]["personamem_32k"]["acc,none"] == pytest.approx(0.505, abs=5e-4)
     assert len(rows) == 589
     assert sum(path.stat().st_size for path in Path("results").rglob("predictions_*")) < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("model_args", "message"),
+    [("polcy=shortest", "no argument polcy"), ("policy=random,seed=abc", "seed=abc is not a whole number")],
+)
+def test_a_misspelt_floor_argument_is_an_error(model_args: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        run_lm_eval(["--tasks", "personamem_32k", "--model", "personamem-floor", "--model_args", model_args])
+
+
+def test_a_result_cache_does_not_go_with_a_floor() -> None:
+    with pytest.raises(UserError, match="--use_cache does not go with personamem-floor"):
+        floor("personamem_32k", "first", "--use_cache", "cache")
+
+
+def test_a_dataset_that_differs_from_its_manifest_is_not_scored(dataset_folder: Path) -> None:
+    shutil.copytree(dataset_folder, "changed")
+    with Path("changed/data/questions_32k.parquet").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(UserError, match=r"questions_32k\.parquet is not what the manifest says"):
+        floor("personamem_32k", "first", "--metadata", "data=changed")
+
+
+def test_an_output_path_that_cannot_be_written_is_an_error_before_the_run() -> None:
+    Path("file").touch()
+    with pytest.raises(UserError, match="cannot be written to"):
+        floor("personamem_32k", "first", "--output_path", "file/results")
+
+
+@register_model("narrow-for-tests")
+class NarrowLM(LM):
+    """A model with a small window, whose tokens are words."""
+
+    max_length = 2047
+
+    def __init__(self, **_: Any) -> None:
+        super().__init__()
+
+    def tok_encode(self, text: str, **_: Any) -> list[str]:
+        return text.split()
+
+    def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
+        raise AssertionError("nothing should be asked of it")
+
+    loglikelihood_rolling = generate_until = loglikelihood
+
+
+def test_the_model_is_known_to_the_task_without_a_chat_template() -> None:
+    """Else lm-eval's API backends would cut to 2,047 tokens in silence."""
+    with pytest.raises(UserError, match="17 of 17 questions are too long for the model: its window is 2047"):
+        run_lm_eval(["--tasks", "personamem_32k", "--model", "narrow-for-tests"])
