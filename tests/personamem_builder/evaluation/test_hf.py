@@ -30,15 +30,22 @@ NO_SYSTEM = (
 )
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A random two-layer Llama over a byte-pair vocabulary learnt from the excerpt."""
+@pytest.fixture(scope="module", params=["byte level", "word starts"])
+def model(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A random two-layer Llama over a byte-pair vocabulary learnt from the excerpt.
+
+    Its tokens are bytes and their merges, as in most models, or start words with a mark, as in Llama 2 and Mistral.
+    """
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     folder = tmp_path_factory.mktemp("model")
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+    if request.param == "byte level":
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+    else:
+        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+        tokenizer.decoder = decoders.Metaspace()
     special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
     trainer = trainers.BpeTrainer(
         vocab_size=800, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
@@ -92,7 +99,8 @@ def test_options_are_scored_as_rendered(model: Path, templated: bool) -> None:
             option_texts(example), row["option_logprobs"], row["option_tokens"], strict=True
         ):
             context = tokenizer(prompt, add_special_tokens=False).input_ids
-            scored = tokenizer(option if templated else f" {option}", add_special_tokens=False).input_ids
+            whole = tokenizer(prompt + (option if templated else f" {option}"), add_special_tokens=False).input_ids
+            scored = whole[len(context) :]
             with torch.no_grad():
                 logits = network(torch.tensor([context + scored])).logits[0].log_softmax(-1)
             expected = sum(float(logits[len(context) - 1 + i, token]) for i, token in enumerate(scored))
