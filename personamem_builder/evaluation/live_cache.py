@@ -10,6 +10,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
 
 from generation.errors import UserError
+from personamem_builder.evaluation.packed_attention import use_packed_attention
 from personamem_builder.evaluation.token_paths import Tokens
 
 
@@ -84,6 +85,7 @@ class LiveCache:
     def __init__(self, model: Any, reserve: int) -> None:
         self._model = model
         base = model.get_base_model() if hasattr(model, "get_base_model") else model
+        use_packed_attention(base)
         parameters = inspect.signature(base.forward).parameters
         # transformers 5 renames the argument, and older models cannot leave out logits.
         self._argument = "cache" if "cache" in parameters else "past_key_values"

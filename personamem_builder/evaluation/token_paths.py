@@ -46,14 +46,15 @@ class TokenPath:
     def slice(self, start: int, stop: int) -> Tokens:
         """Return the tokens from `start` up to `stop`."""
         pieces: list[Tokens] = []
-        position = 0
-        for part in self.parts:
-            if position >= stop:
+        end = self.length
+        for part in reversed(self.parts):  # what is asked for is mostly at the end
+            if end <= start:
                 break
-            if position + len(part) > start:
-                pieces.append(part[max(0, start - position) : stop - position])
-            position += len(part)
-        return np.concatenate(pieces) if pieces else np.empty(0, np.int32)
+            begin = end - len(part)
+            if begin < stop:
+                pieces.append(part[max(0, start - begin) : stop - begin])
+            end = begin
+        return np.concatenate(pieces[::-1]) if pieces else np.empty(0, np.int32)
 
 
 def common_prefix(a: TokenPath, b: TokenPath) -> int:

@@ -1,0 +1,75 @@
+"""Attention for a few new tokens over a long cache, without copying the cache for each group of heads."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+from transformers import AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+_NAME: Final = "personamem_packed_sdpa"
+_MOST_QUERIES: Final = 256
+"""Longer inputs gain nothing: there the new tokens outweigh the cache."""
+
+
+def use_packed_attention(model: Any) -> None:
+    """Make a model that attends by `sdpa` use `packed_attention`; leave any other as it is.
+
+    Args:
+        model: A transformers model.
+    """
+    if getattr(model.config, "_attn_implementation", None) != "sdpa":
+        return
+    AttentionInterface.register(_NAME, packed_attention)
+    AttentionMaskInterface.register(_NAME, sdpa_mask)
+    model.set_attn_implementation(_NAME)
+
+
+def packed_attention(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Attend as transformers' `sdpa` does.
+
+    With a mask and grouped heads, `sdpa` repeats keys and values for every head of a group, which for an option of a
+    few tokens copies the whole history in every layer. Here the heads of a group become further queries instead.
+
+    Args:
+        module: The attention layer.
+        query: (batch, heads, queries, size).
+        key: (batch, key-value heads, keys, size).
+        value: Likewise.
+        attention_mask: (batch, 1, queries, keys), or None.
+        dropout: As for `sdpa`.
+        scaling: As for `sdpa`.
+        is_causal: As for `sdpa`.
+        **kwargs: As for `sdpa`.
+
+    Returns:
+        The output, (batch, queries, heads, size), and None.
+    """
+    batch, heads, queries, size = query.shape
+    groups = heads // key.shape[1]
+    plain = groups == 1 or attention_mask is None or attention_mask.shape[1] != 1 or queries > _MOST_QUERIES
+    if plain or dropout or any(kwargs.get(name) is not None for name in ("position_bias", "softcap", "s_aux")):
+        return sdpa_attention_forward(  # type: ignore[no-any-return]
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **kwargs
+        )
+    assert attention_mask is not None
+    output = torch.nn.functional.scaled_dot_product_attention(
+        query.reshape(batch, heads // groups, groups * queries, size),
+        key,
+        value,
+        attn_mask=attention_mask.repeat(1, 1, groups, 1),
+        scale=scaling,
+    )
+    return output.reshape(batch, heads, queries, -1).transpose(1, 2).contiguous(), None
