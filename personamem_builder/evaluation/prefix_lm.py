@@ -110,6 +110,7 @@ class PrefixLM(HFLM):
             raise UserError("hf-prefix cannot use prompt tuning, which adds virtual tokens", "use --model hf")
         # Of the last request: the position of the first output wanted, and what was found for each.
         self._scored: tuple[int, list[float], list[bool]] = (0, [], [])
+        self._answers: dict[Any, LogLikelihood] = {}
         self._prompts = PromptTokenizer(self.tokenizer, super().tok_encode, self._render)
 
     # ---- tokens
@@ -133,23 +134,32 @@ class PrefixLM(HFLM):
         Returns:
             A `LogLikelihood` for each request, in their order.
         """
-        if not any(isinstance(request.args[0], chat.PromptRef) for request in requests):
+        if self.enable_thinking or not any(isinstance(request.args[0], chat.PromptRef) for request in requests):
             return super().loglikelihood(requests, disable_tqdm=disable_tqdm)  # type: ignore[no-any-return]
         return self._run(self._grouped(requests), self._job_of_instance, self._score, disable_tqdm)
 
     def _loglikelihood_tokens(
         self, requests: list[Any], disable_tqdm: bool = False, override_bs: int | None = None
     ) -> list[Any]:
-        return self._run([list(enumerate(requests))], self._job_of_tokens, self._score, disable_tqdm)
+        rolling = all(key is None for key, _, _ in requests)  # comes in many small calls
+        return self._run([list(enumerate(requests))], self._job_of_tokens, self._score, disable_tqdm or rolling)
 
     def _job_of_instance(self, index: int, request: Instance) -> _Job:
         context, continuation = request.args
         if isinstance(context, chat.PromptRef):
             path, targets = self._prompts.encode_pair(context, continuation)
         else:
-            before, after = self._encode_pair(context, continuation)
+            before, after = self._encode_text(context, continuation)
             path, targets = TokenPath.of([np.asarray(before, np.int32)]), np.asarray(after, np.int32)
         return self._scored_job(index, path, targets, request.args)
+
+    def _encode_text(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+        if context:
+            return self._encode_pair(context, continuation)  # type: ignore[no-any-return]
+        # As in lm-eval: something must stand before the first token.
+        after = super().tok_encode(continuation, add_special_tokens=False)
+        before = [self.prefix_token_id]
+        return (after[:1], after[1:]) if after[:1] == before else (before, after)
 
     def _job_of_tokens(self, index: int, request: Any) -> _Job:
         key, context, continuation = request
@@ -164,6 +174,8 @@ class PrefixLM(HFLM):
                 f"a continuation of {len(targets)} tokens does not fit the model's window of {self.max_length}",
                 "give the model a longer window: max_length",
             )
+        if not context.length:
+            context = TokenPath.of([np.asarray([self.prefix_token_id], np.int32)])
         # Nothing is asked about what follows the last token, so it is never run.
         path = context.then(targets).without_last()
         if path.length > self.max_length:
@@ -187,6 +199,8 @@ class PrefixLM(HFLM):
             self._scored = (job.reuse, logprobs, greedy)
         result = LogLikelihood(logprobs, all(greedy))
         if job.key is not None:  # None in lm-eval's rolling log-likelihoods
+            # The same option asked again is a tie, and no matter of rounding.
+            result = self._answers.setdefault(job.key, result)
             self.cache_hook.add_partial("loglikelihood", job.key, result)
         return result
 
@@ -194,7 +208,11 @@ class PrefixLM(HFLM):
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Generate, each time from the longest prefix that the cache holds."""
-        return self._run(self._grouped(requests), self._job_of_prompt, self._generate, disable_tqdm)
+        room = max((self._budget(request.args[1]) for request in requests), default=0)
+        return self._run(self._grouped(requests), self._job_of_prompt, self._generate, disable_tqdm, room)
+
+    def _budget(self, arguments: dict[str, Any]) -> int:
+        return int(normalize_gen_kwargs(dict(arguments), self.max_gen_toks)["max_gen_toks"])
 
     def _job_of_prompt(self, index: int, request: Instance) -> _Job:
         context, arguments = request.args
@@ -203,7 +221,7 @@ class PrefixLM(HFLM):
         else:
             ids, _ = self.tok_batch_encode([context])
             prompt = TokenPath.of([ids[0].numpy().astype(np.int32)])
-        room = self.max_length - normalize_gen_kwargs(dict(arguments), self.max_gen_toks)["max_gen_toks"]
+        room = self.max_length - self._budget(arguments)
         if room < 1:
             raise UserError(
                 f"max_gen_toks leaves no room in a window of {self.max_length} tokens", "lower max_gen_toks"
@@ -228,7 +246,8 @@ class PrefixLM(HFLM):
             attention_mask=torch.ones_like(ids),
             stop=until,
             max_length=kwargs.pop("max_length", len(prompt) + budget),
-            past_key_values=cache.cache,
+            # Beams would each need a cache of their own.
+            **({} if kwargs.get("num_beams", 1) > 1 else {"past_key_values": cache.cache}),
             **kwargs,
         )
         cache.moved(output.shape[1])
@@ -261,8 +280,10 @@ class PrefixLM(HFLM):
             groups.setdefault(openings[name], []).append((index, request))
         return list(groups.values())
 
-    def _run(self, groups: Sequence[Sequence[tuple[int, Any]]], make_job: Any, answer: Any, quiet: bool) -> list[Any]:
-        """Answer all requests, group by group.
+    def _run(
+        self, groups: Sequence[Sequence[tuple[int, Any]]], make_job: Any, answer: Any, quiet: bool, room: int = 0
+    ) -> list[Any]:
+        """Answer all requests, group by group; `room` is for the tokens that an answer adds to the cache.
 
         Each group is planned twice, for the cost of the whole run and again when its turn comes, since holding the
         tokens of all groups would take the memory that groups are there to save.
@@ -274,7 +295,8 @@ class PrefixLM(HFLM):
         if self.rank == 0 and not quiet:
             _log.info("%s", cost)
         results: dict[int, Any] = {}
-        cache = LiveCache(self.model, cost.longest + 1)
+        self._answers.clear()
+        cache = LiveCache(self.model, cost.longest + 1 + room)
         begin = time.monotonic()
         with (
             torch.inference_mode(),
@@ -359,7 +381,7 @@ class Cost:
         self.distinct += distinct_prefixes(requests, steps)
         lengths = [request.path.length for request in requests]
         self.alone += sum(lengths)
-        self.longest = max(self.longest, *lengths)
+        self.longest = max([self.longest, *lengths])
 
     def __str__(self) -> str:
         return (

@@ -60,9 +60,9 @@ class PromptTokenizer:
         """
         path, tail = self._prompt(ref)
         # The last piece is all that the continuation can merge with; without pieces it is the whole prompt.
-        encode = self._encode if self._whole else self._encode_piece
-        together = encode(tail + continuation)
-        return path, np.asarray(together[len(encode(tail)) :], np.int32)
+        if self._whole:
+            return path, np.asarray(self._encode(tail + continuation)[path.length :], np.int32)
+        return path, np.asarray(self._encode_piece(tail + continuation)[len(self._pieces[tail]) :], np.int32)
 
     def _prompt(self, ref: PromptRef) -> tuple[TokenPath, str]:
         """Return a prompt's tokens, and the text of its last piece."""
