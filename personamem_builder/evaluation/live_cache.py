@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -177,3 +179,26 @@ def _clone(value: Any) -> Any:
     if isinstance(value, list):
         return [_clone(entry) for entry in value]
     return value
+
+
+@contextlib.contextmanager
+def readable_memory_errors(cache: LiveCache, length: int, chunk: int) -> Iterator[None]:
+    """Turn a device's lack of memory into an error that says what takes it.
+
+    Args:
+        cache: The cache in use.
+        length: Tokens of the context at hand.
+        chunk: Most tokens of one pass.
+
+    Raises:
+        UserError: The device ran out of memory.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        size = cache.bytes_per_token
+        raise UserError(
+            f"out of memory on the device: a context of {length:,} tokens, whose cache takes {size:,} bytes a token "
+            f"({size * length / 2**30:.1f} GiB), beside the model and passes of {chunk:,} tokens",
+            "lower prefill_chunk, take a dtype of fewer bytes (dtype=bfloat16), or a shorter split",
+        ) from error

@@ -19,17 +19,9 @@ from tqdm import tqdm
 
 from generation.errors import UserError
 from personamem_builder.evaluation import chat
-from personamem_builder.evaluation.live_cache import LiveCache
+from personamem_builder.evaluation.live_cache import LiveCache, readable_memory_errors
 from personamem_builder.evaluation.prompt_tokens import PromptTokenizer
-from personamem_builder.evaluation.token_paths import (
-    Request,
-    Step,
-    TokenPath,
-    Tokens,
-    distinct_prefixes,
-    plan_walk,
-    tokens_to_forward,
-)
+from personamem_builder.evaluation.token_paths import Cost, Request, Step, TokenPath, Tokens, plan_walk
 
 _log = logging.getLogger("lm_eval.personamem")
 
@@ -307,7 +299,7 @@ class PrefixLM(HFLM):
                 jobs = _jobs(group, make_job)
                 for step in _plan(jobs)[0]:
                     job = jobs[step.index]
-                    with _readable_memory_errors(cache, job.path.length, self.prefill_chunk):
+                    with readable_memory_errors(cache, job.path.length, self.prefill_chunk):
                         results[job.index] = answer(cache, job, step, bar)
                     if len(results) == 1 and not bar.disable:
                         seconds = (time.monotonic() - begin) * cost.forward / max(1, bar.n)
@@ -351,54 +343,3 @@ def _jobs(group: Sequence[tuple[int, Any]], make_job: Any) -> list[_Job]:
 def _plan(jobs: Sequence[_Job]) -> tuple[list[Step], list[Request]]:
     requests = [Request(job.path, job.reuse) for job in jobs]
     return plan_walk(requests), requests
-
-
-@dataclass
-class Cost:
-    """What a run takes.
-
-    Attributes:
-        requests: Number of requests.
-        groups: Number of groups of requests that share a history.
-        forward: Tokens to run through the model.
-        distinct: Distinct token prefixes: no way of scoring runs fewer tokens.
-        alone: Tokens that requests would take one by one.
-        longest: Tokens of the longest request.
-    """
-
-    requests: int = 0
-    groups: int = 0
-    forward: int = 0
-    distinct: int = 0
-    alone: int = 0
-    longest: int = 0
-
-    def add(self, steps: Sequence[Step], requests: Sequence[Request]) -> None:
-        """Add a group."""
-        self.requests += len(requests)
-        self.groups += 1
-        self.forward += tokens_to_forward(requests, steps)
-        self.distinct += distinct_prefixes(requests, steps)
-        lengths = [request.path.length for request in requests]
-        self.alone += sum(lengths)
-        self.longest = max([self.longest, *lengths])
-
-    def __str__(self) -> str:
-        return (
-            f"hf-prefix: {self.requests:,} requests in {self.groups:,} groups; {self.forward:,} tokens to compute, "
-            f"{self.forward / max(1, self.distinct):.3f} times the lower bound of {self.distinct:,}, instead of "
-            f"{self.alone:,} one by one; longest {self.longest:,}"
-        )
-
-
-@contextlib.contextmanager
-def _readable_memory_errors(cache: LiveCache, length: int, chunk: int) -> Iterator[None]:
-    try:
-        yield
-    except torch.OutOfMemoryError as error:
-        size = cache.bytes_per_token
-        raise UserError(
-            f"out of memory on the device: a context of {length:,} tokens, whose cache takes {size:,} bytes a token "
-            f"({size * length / 2**30:.1f} GiB), beside the model and passes of {chunk:,} tokens",
-            "lower prefill_chunk, take a dtype of fewer bytes (dtype=bfloat16), or a shorter split",
-        ) from error

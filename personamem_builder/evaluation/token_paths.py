@@ -163,6 +163,44 @@ def distinct_prefixes(requests: Sequence[Request], steps: Sequence[Step]) -> int
     return total
 
 
+@dataclass
+class Cost:
+    """What a run takes.
+
+    Attributes:
+        requests: Number of requests.
+        groups: Number of groups of requests that share a history.
+        forward: Tokens to run through the model.
+        distinct: Distinct token prefixes: no way of scoring runs fewer tokens.
+        alone: Tokens that requests would take one by one.
+        longest: Tokens of the longest request.
+    """
+
+    requests: int = 0
+    groups: int = 0
+    forward: int = 0
+    distinct: int = 0
+    alone: int = 0
+    longest: int = 0
+
+    def add(self, steps: Sequence[Step], requests: Sequence[Request]) -> None:
+        """Add a group."""
+        self.requests += len(requests)
+        self.groups += 1
+        self.forward += tokens_to_forward(requests, steps)
+        self.distinct += distinct_prefixes(requests, steps)
+        lengths = [request.path.length for request in requests]
+        self.alone += sum(lengths)
+        self.longest = max([self.longest, *lengths])
+
+    def __str__(self) -> str:
+        return (
+            f"hf-prefix: {self.requests:,} requests in {self.groups:,} groups; {self.forward:,} tokens to compute, "
+            f"{self.forward / max(1, self.distinct):.3f} times the lower bound of {self.distinct:,}, instead of "
+            f"{self.alone:,} one by one; longest {self.longest:,}"
+        )
+
+
 def _compare(a: TokenPath, b: TokenPath) -> int:
     shared = common_prefix(a, b)
     if shared in (a.length, b.length):
