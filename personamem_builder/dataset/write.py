@@ -138,13 +138,13 @@ def _replaced(out: Path) -> Iterator[Path]:
     if out.exists() and not is_dataset_folder(out) and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists and is not a personamem dataset folder", "choose another --out")
     out.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(Path(tempfile.gettempdir()) / f"personamem-{_name_digest(out)}.lock"):
+    with FileLock(Path(tempfile.gettempdir()) / f"personamem-{_path_digest(out)}.lock"):
         for left in out.parent.glob(f".{out.name}.new-*"):  # by a run that was killed: the lock is ours
             shutil.rmtree(left, ignore_errors=True)
         yield from _swapped_in(out)
 
 
-def _name_digest(path: Path) -> str:
+def _path_digest(path: Path) -> str:
     return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
 
 

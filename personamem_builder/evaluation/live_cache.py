@@ -78,6 +78,7 @@ class LiveCache:
 
     Attributes:
         cache: The transformers cache.
+        argument: Name under which the model takes it.
         length: Number of tokens it holds.
 
     Raises:
@@ -90,7 +91,7 @@ class LiveCache:
         use_packed_attention(base)
         parameters = inspect.signature(base.forward).parameters
         # transformers 5 renames the argument, and older models cannot leave out logits.
-        self._argument = "cache" if "cache" in parameters else "past_key_values"
+        self.argument = "cache" if "cache" in parameters else "past_key_values"
         self._keeps_logits = "logits_to_keep" in parameters
         try:
             self.cache = DynamicCache(config=base.config)
@@ -162,7 +163,7 @@ class LiveCache:
         device = self._model.get_input_embeddings().weight.device
         options = {"logits_to_keep": max(1, num_logits)} if self._keeps_logits else {}
         ids = torch.as_tensor(tokens, dtype=torch.long, device=device)[None]
-        output = self._model(input_ids=ids, use_cache=True, **{self._argument: self.cache}, **options)
+        output = self._model(input_ids=ids, use_cache=True, **{self.argument: self.cache}, **options)
         self.length += ids.shape[1]
         return output.logits[0, output.logits.shape[1] - num_logits :]
 

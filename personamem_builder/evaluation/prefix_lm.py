@@ -239,7 +239,7 @@ class PrefixLM(HFLM):
             stop=until,
             max_length=kwargs.pop("max_length", len(prompt) + budget),
             # Beams would each need a cache of their own.
-            **({} if kwargs.get("num_beams", 1) > 1 else {"past_key_values": cache.cache}),
+            **({} if kwargs.get("num_beams", 1) > 1 else {cache.argument: cache.cache}),
             **kwargs,
         )
         cache.moved(output.shape[1])
@@ -285,7 +285,7 @@ class PrefixLM(HFLM):
             jobs = _jobs(group, make_job)
             cost.add(*_plan(jobs))
         if self.rank == 0 and not quiet:
-            _log.info("%s", cost)
+            _log.info("hf-prefix: %s%s", _questions(groups), cost)
         results: dict[int, Any] = {}
         self._answers.clear()
         cache = LiveCache(self.model, cost.longest + 1 + room)
@@ -333,6 +333,13 @@ class PrefixLM(HFLM):
         if self.mixed_precision_dtype is None:
             return contextlib.nullcontext()
         return torch.autocast(device_type=self.device.type, dtype=self.mixed_precision_dtype)
+
+
+def _questions(groups: Sequence[Sequence[tuple[int, Any]]]) -> str:
+    """Say how many questions about how many contexts there are, where prompts are references."""
+    prompts = [request.args[0] for group in groups for _, request in group if isinstance(request, Instance)]
+    refs = {prompt for prompt in prompts if isinstance(prompt, chat.PromptRef)}
+    return f"{len(refs):,} questions, {len({ref.group for ref in refs}):,} contexts; " if refs else ""
 
 
 def _jobs(group: Sequence[tuple[int, Any]], make_job: Any) -> list[_Job]:

@@ -22,7 +22,7 @@ from personamem_builder.dataset.load import read_questions
 from personamem_builder.dataset.locate import DataSource, resolve_data, split_folder
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.overlength import Overlength, find_overlength
-from personamem_builder.evaluation.window import Window, running_model, scores_no_loglikelihood, window_of
+from personamem_builder.evaluation.window import Window, model_of, scores_no_loglikelihood, window_of
 from personamem_builder.schema import QUESTION_TYPES
 
 _log = logging.getLogger("lm_eval.personamem")
@@ -95,8 +95,7 @@ class PersonaMemTask(ConfigurableTask):
 
         There are no few-shot examples, and the history is always a multi-turn conversation.
         """
-        lm = getattr(chat_template, "__self__", None) or running_model.get()
-        if getattr(lm, "takes_prompt_refs", False):
+        if getattr(model_of(chat_template), "takes_prompt_refs", False):
             return self._prompt_ref(doc, system_instruction, apply_chat_template)
         messages = self.messages(doc, system_instruction)
         return chat.render(chat_template, messages) if apply_chat_template else chat.to_text(messages)
@@ -137,7 +136,7 @@ class PersonaMemTask(ConfigurableTask):
         if kwargs.pop("cache_requests", False):
             _log.warning("%s: the request cache is not used, its keys ignore the data and the prompt", self.config.task)
         chat_template = kwargs.get("chat_template")
-        lm = getattr(chat_template, "__self__", None) or running_model.get()
+        lm = model_of(chat_template)
         if self.OUTPUT_TYPE == "multiple_choice" and lm is not None and scores_no_loglikelihood(lm):
             raise UserError(*no_loglikelihood(type(lm).__name__, self.config.task))
         self._window: Window = window_of(chat_template, self.config.metadata)

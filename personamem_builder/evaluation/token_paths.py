@@ -195,7 +195,7 @@ class Cost:
 
     def __str__(self) -> str:
         return (
-            f"hf-prefix: {self.requests:,} requests in {self.groups:,} groups; {self.forward:,} tokens to compute, "
+            f"{self.requests:,} requests in {self.groups:,} groups; {self.forward:,} tokens to compute, "
             f"{self.forward / max(1, self.distinct):.3f} times the lower bound of {self.distinct:,}, instead of "
             f"{self.alone:,} one by one; longest {self.longest:,}"
         )

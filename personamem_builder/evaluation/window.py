@@ -33,6 +33,11 @@ class Window:
     count_option: Callable[[str], int] | None
 
 
+def model_of(chat_template: Any) -> Any:
+    """Return the model whose bound `apply_chat_template` is given, else that of the run, else None."""
+    return getattr(chat_template, "__self__", None) or running_model.get()
+
+
 def window_of(chat_template: Any, metadata: Mapping[str, Any]) -> Window:
     """Find a model's limits.
 
@@ -44,7 +49,7 @@ def window_of(chat_template: Any, metadata: Mapping[str, Any]) -> Window:
         chat_template: lm-eval's `LM.apply_chat_template`, or None.
         metadata: The task's metadata.
     """
-    lm = getattr(chat_template, "__self__", None) or running_model.get()
+    lm = model_of(chat_template)
     if lm is None:
         return _from_metadata(metadata)
     if scores_no_loglikelihood(lm):

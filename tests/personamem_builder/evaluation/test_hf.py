@@ -14,6 +14,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed (pip install 'personamem[hf]')")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
+from tiny_models import NO_SYSTEM, excerpt_text, learn_tokenizer  # noqa: E402
+
 from personamem_builder.dataset.load import iter_examples  # noqa: E402
 from personamem_builder.evaluation import chat  # noqa: E402
 from personamem_builder.evaluation.run import run_lm_eval  # noqa: E402
@@ -21,39 +23,15 @@ from personamem_builder.schema import option_texts  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
-CHATML = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-NO_SYSTEM = (
-    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + CHATML
-)
-
 
 @pytest.fixture(scope="module", params=["byte level", "word starts"])
-def model(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+def model(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, excerpt: Path) -> Path:
     """A random two-layer Llama over a byte-pair vocabulary learnt from the excerpt.
 
     Its tokens are bytes and their merges, as in most models, or start words with a mark, as in Llama 2 and Mistral.
     """
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
     folder = tmp_path_factory.mktemp("model")
-    tokenizer = Tokenizer(models.BPE())
-    if request.param == "byte level":
-        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        tokenizer.decoder = decoders.ByteLevel()
-    else:
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
-        tokenizer.decoder = decoders.Metaspace()
-    special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
-    trainer = trainers.BpeTrainer(
-        vocab_size=800, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    texts = (Path(__file__).parents[3] / "examples/official_excerpt/shared_contexts_32k.jsonl").read_text("utf-8")
-    tokenizer.train_from_iterator(texts[:60_000].split("\\n"), trainer)
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|endoftext|>")
-    fast.chat_template = CHATML
+    fast = learn_tokenizer(excerpt_text(excerpt), request.param)
     fast.save_pretrained(folder)
     torch.manual_seed(0)
     config = transformers.LlamaConfig(

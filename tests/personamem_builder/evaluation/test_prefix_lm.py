@@ -26,6 +26,7 @@ from lm_eval import simple_evaluate  # noqa: E402
 from lm_eval.api.instance import Instance  # noqa: E402
 from lm_eval.models.huggingface import HFLM  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
+from tiny_models import CHATML, NO_SYSTEM, excerpt_text, learn_tokenizer  # noqa: E402
 
 from generation.errors import UserError  # noqa: E402
 from generation.resources import data_dir  # noqa: E402
@@ -36,13 +37,6 @@ from personamem_builder.evaluation.run import run_lm_eval  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
-CHATML = (
-    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
-    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
-)
-NO_SYSTEM = (
-    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}" + CHATML
-)
 DROPS_SYSTEM = CHATML.replace("<|im_start|>{{", "{% if m.role != 'system' %}<|im_start|>{{", 1).replace(
     "\n{% endfor", "\n{% endif %}{% endfor", 1
 )
@@ -67,27 +61,13 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def words(excerpt: Path) -> list[str]:
-    return (excerpt / "shared_contexts_32k.jsonl").read_text("utf-8")[:60_000].replace("\\n", "\n").split(" ")
+    return excerpt_text(excerpt).split(" ")
 
 
 @pytest.fixture(scope="module")
 def tokenizer(words: list[str]) -> Any:
     """A byte-pair tokenizer learnt from the excerpt."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-
-    pairs = Tokenizer(models.BPE())
-    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    pairs.decoder = decoders.ByteLevel()
-    special = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
-    trainer = trainers.BpeTrainer(
-        vocab_size=800, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    pairs.train_from_iterator(" ".join(words).split("\n"), trainer)
-    fast = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=pairs, eos_token="<|endoftext|>", additional_special_tokens=special[:2]
-    )
-    fast.chat_template = CHATML
-    return fast
+    return learn_tokenizer(" ".join(words))
 
 
 def configs(name: str, tokenizer: Any) -> Any:
