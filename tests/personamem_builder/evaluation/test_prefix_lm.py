@@ -365,7 +365,9 @@ def test_the_cost_is_told_before_and_is_what_is_forwarded(
     with caplog.at_level(logging.INFO, "lm_eval.personamem"), counted_tokens(llama) as counts:
         lm.loglikelihood(instances("loglikelihood", as_refs(asked)))
     message = next(record.getMessage() for record in caplog.records if "requests in" in record.getMessage())
-    assert f"{len(asked)} requests in 1 groups; {sum(counts):,} tokens to compute" in message
+    questions = len({prompt for prompt, _ in as_refs(asked)})
+    assert f"{questions} questions, 1 contexts; {len(asked)} requests in 1 groups" in message
+    assert f"{sum(counts):,} tokens to compute" in message
 
 
 # ---- generation
