@@ -79,7 +79,7 @@ def time_import(release: Path) -> float:
 
 def time_tiktoken(texts: list[str]) -> float:
     """Encode each text."""
-    from personamem_builder.tokenizer import load_encoding
+    from generation.tokenizer import load_encoding
 
     encoding, _ = load_encoding()
     start = time.perf_counter()

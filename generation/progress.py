@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Iterable, Iterator, Sized
 from typing import Final, TypeVar
 
 Item = TypeVar("Item")
@@ -13,7 +13,7 @@ _QUIET_SECONDS: Final = 2.0
 _LINE_SECONDS: Final = 10.0
 
 
-def track(items: Collection[Item], what: str) -> Iterator[Item]:
+def track(items: Iterable[Item], what: str, total: int | None = None) -> Iterator[Item]:
     """Yield items, showing progress once the work has lasted two seconds.
 
     A terminal gets a bar with the time left; anything else a plain line every ten seconds.
@@ -21,8 +21,12 @@ def track(items: Collection[Item], what: str) -> Iterator[Item]:
     Args:
         items: What is worked through.
         what: What the work is, e.g. `counting tokens`.
+        total: How many items there are; needed where `items` has no length.
     """
     start = time.monotonic()
+    if total is None:
+        assert isinstance(items, Sized), "give the total of items without a length"
+        total = len(items)
     iterator = iter(items)
     done = 0
     for item in iterator:
@@ -31,7 +35,7 @@ def track(items: Collection[Item], what: str) -> Iterator[Item]:
         if time.monotonic() - start > _QUIET_SECONDS:
             break
     show = _bar if sys.stderr.isatty() else _lines
-    yield from show(iterator, what, done, len(items))
+    yield from show(iterator, what, done, total)
 
 
 def _bar(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[Item]:

@@ -8,22 +8,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from generation.records import QUESTION_TYPES
+
 SCHEMA_VERSION: Final = 1
 """Version of the two tables below; a breaking change raises it."""
 
 SPLITS: Final = ("32k", "128k", "1M")
 """Splits of the official release, shortest first."""
-
-QUESTION_TYPES: Final = (
-    "recall_user_shared_facts",
-    "suggest_new_ideas",
-    "acknowledge_latest_user_preferences",
-    "track_full_preference_evolution",
-    "revisit_reasons_behind_preference_updates",
-    "provide_preference_aligned_recommendations",
-    "generalize_to_new_scenarios",
-)
-"""The seven in-situ question types of the paper (arXiv 2504.14225)."""
 
 _ALIASES: Final = {
     # Three generations of labels live side by side in the official files.

@@ -147,7 +147,7 @@ class Encoder:
     """Tokenises messages with `o200k_base` in a ChatML-like template, each distinct message once."""
 
     def __init__(self) -> None:
-        from personamem_builder.tokenizer import load_encoding
+        from generation.tokenizer import load_encoding
 
         self._encode = load_encoding()[0].encode_ordinary
         self._line_end = self._encode("\n")

@@ -12,6 +12,8 @@ import click
 from generation.errors import UserError
 
 _COMMANDS: Final = {
+    "generate": ("generate:generate", "Generate personas, histories, sessions and questions."),
+    "timeline": ("timeline:timeline", "Show how a persona's preferences evolve."),
     "import-official": (
         "import_official:import_official",
         "Turn the official release into a dataset folder.",

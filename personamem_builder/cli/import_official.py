@@ -27,8 +27,8 @@ def import_official(path: Path | None, hub: bool, splits: tuple[str, ...], revis
     PATH is a folder with any of questions_{32k,128k,1M}.csv and the shared_contexts_{32k,128k,1M}.jsonl beside them.
     All faults are found and listed before anything is written.
     """
+    from generation.tokenizer import load_encoding
     from personamem_builder.dataset.official import import_from_hub, import_release
-    from personamem_builder.tokenizer import load_encoding
 
     if hub == (path is not None):
         raise UserError(

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from filelock import FileLock
 
 from generation.errors import UserError
+from generation.tokenizer import TOKENIZER
 from personamem_builder.dataset.card import render_card
 from personamem_builder.dataset.folder import (
     FORMAT,
@@ -30,7 +31,6 @@ from personamem_builder.dataset.folder import (
     questions_path,
 )
 from personamem_builder.schema import SCHEMA_VERSION
-from personamem_builder.tokenizer import TOKENIZER
 
 CANARY: Final = "personamem:canary:7f0c2b1e-5a8d-4d0e-9c43-2f6b1d7a90e5"
 """Marks our data files, so that a model trained on them can be found out. Never reuse it elsewhere."""

@@ -16,6 +16,7 @@ from lm_eval.api.metrics import mean
 from lm_eval.api.task import ConfigurableTask
 
 from generation.errors import UserError
+from generation.records import QUESTION_TYPES
 from personamem_builder.contexts import open_contexts
 from personamem_builder.dataset.folder import changed_files
 from personamem_builder.dataset.load import read_questions
@@ -23,7 +24,6 @@ from personamem_builder.dataset.locate import DataSource, resolve_data, split_fo
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.overlength import Overlength, find_overlength
 from personamem_builder.evaluation.window import Window, model_of, scores_no_loglikelihood, window_of
-from personamem_builder.schema import QUESTION_TYPES
 
 _log = logging.getLogger("lm_eval.personamem")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
 
-from personamem_builder.tokenizer import load_encoding
+from generation.tokenizer import load_encoding
 
 _ROUGH_OVERHEAD: Final = 1.1
 """Factor on `o200k_base` counts where the model's own tokenizer is out of reach, for the template's tokens."""

@@ -12,11 +12,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from generation.errors import UserError
+from generation.tokenizer import count_tokens
 from personamem_builder.official.contexts import Message, read_contexts
 from personamem_builder.official.faults import Faults
 from personamem_builder.official.questions import read_questions
 from personamem_builder.schema import CONTEXT_SCHEMA, OPTIONAL_QUESTION_FIELDS, QUESTION_SCHEMA, SPLITS
-from personamem_builder.tokenizer import count_tokens
 
 
 @dataclass(frozen=True)

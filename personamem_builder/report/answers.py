@@ -9,7 +9,8 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
-from personamem_builder.schema import QUESTION_TYPE_ALIASES, QUESTION_TYPES, option_letter
+from generation.records import QUESTION_TYPES
+from personamem_builder.schema import QUESTION_TYPE_ALIASES, option_letter
 
 _AGAIN = "where a file was cut short or edited, run `personamem eval` again"
 

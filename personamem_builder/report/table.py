@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from generation.records import QUESTION_TYPES
 from personamem_builder.report import statistics
 from personamem_builder.report.answers import Answer
 from personamem_builder.report.runs import Run
 from personamem_builder.report.statistics import Estimate
-from personamem_builder.schema import QUESTION_TYPES, SPLITS
+from personamem_builder.schema import SPLITS
 
 NO_CONTEXT: Final = "_nocontext"
 """End of the name of a task that asks another task's questions without the conversation."""

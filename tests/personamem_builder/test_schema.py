@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from generation.records import QUESTION_TYPES
 from personamem_builder.schema import (
     QUESTION_SCHEMA,
     QUESTION_TYPE_ALIASES,
-    QUESTION_TYPES,
     has_labels,
     option_labels,
     option_letter,

@@ -673,9 +673,9 @@ def test_out_of_memory_says_what_to_lower(
 @pytest.fixture(scope="module")
 def short_data(excerpt: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The excerpt, with messages of a few words: as many of them, and the same questions."""
+    from generation.tokenizer import load_encoding
     from personamem_builder.dataset.official import import_release
     from personamem_builder.official.contexts import context_id
-    from personamem_builder.tokenizer import load_encoding
 
     release = tmp_path_factory.mktemp("release")
     ids: dict[str, str] = {}

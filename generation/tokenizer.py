@@ -77,6 +77,12 @@ def _seed_cache(reason: Exception) -> None:
         part.write_bytes(vocabulary)
 
 
+@functools.lru_cache(maxsize=100_000)
+def token_length(text: str) -> int:
+    """Return the number of tokens of one short text, as `count_tokens` counts them."""
+    return len(load_encoding()[0].encode_ordinary(text))
+
+
 def count_tokens(texts: Iterable[str]) -> dict[str, int]:
     """Count the tokens of each distinct text, each encoded once.
 

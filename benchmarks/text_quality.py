@@ -1,0 +1,166 @@
+"""How varied the text of the offline backend is, beside that of the official release.
+
+    python benchmarks/text_quality.py                      # generates examples/full.yaml and measures it
+    python benchmarks/text_quality.py --run runs/full      # measures a run that is there
+
+Distinct sessions are drawn until they hold 500,000 words; the official 32k split holds 527,291. The xz ratio is the
+size of the text over its size after `xz -9e`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+from support.measure import Target, add_release, argument_parser, conclude, print_table
+
+from generation.banks.load import load_banks
+from generation.config import load_config
+from generation.pipeline import Work, generate
+from generation.records import Session
+from generation.seeds import rng_for
+from generation.store import RunStore
+from generation.tokenizer import load_encoding
+from personamem_builder.official.contexts import read_contexts
+from personamem_builder.official.faults import Faults
+
+ROOT = Path(__file__).resolve().parent.parent
+WORDS = 500_000
+WORD = re.compile(r"[\w'’-]+")
+
+Conversation = Sequence[tuple[str, str]]  # (role, text)
+
+
+class Quality(NamedTuple):
+    """The figures of a corpus."""
+
+    sessions: int
+    words: int
+    distinct_words: int
+    distinct_3grams: float
+    xz_ratio: float
+    repeated_user_messages: int
+    user_tokens: float
+    assistant_tokens: float
+
+
+def quality(conversations: Iterable[Conversation]) -> Quality:
+    """Measure conversations."""
+    texts: list[str] = []
+    said: Counter[str] = Counter()
+    grams: set[tuple[str, ...]] = set()
+    vocabulary: set[str] = set()
+    tokens: dict[str, list[int]] = {"user": [], "assistant": []}
+    encoding, _ = load_encoding()
+    words = sessions = 0
+    for conversation in conversations:
+        sessions += 1
+        for role, text in conversation:
+            texts.append(text)
+            found = WORD.findall(text.lower())
+            words += len(found)
+            vocabulary.update(found)
+            grams.update(zip(found, islice(found, 1, None), islice(found, 2, None), strict=False))
+            tokens.setdefault(role, []).append(len(encoding.encode_ordinary(text)))
+            said.update([text] if role == "user" else [])
+    raw = "\n".join(texts).encode()
+    return Quality(
+        sessions=sessions,
+        words=words,
+        distinct_words=len(vocabulary),
+        distinct_3grams=len(grams) / words,
+        xz_ratio=len(raw) / len(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)),
+        repeated_user_messages=sum(count - 1 for count in said.values()),
+        user_tokens=sum(tokens["user"]) / len(tokens["user"]),
+        assistant_tokens=sum(tokens["assistant"]) / len(tokens["assistant"]),
+    )
+
+
+def generated(sessions: Sequence[Session], words: int) -> list[Conversation]:
+    """Draw sessions until they hold so many words."""
+    drawn: list[Conversation] = []
+    for session in rng_for(0, "text quality").sample(sessions, len(sessions)):
+        drawn.append([(message.role, message.content) for message in session.messages])
+        words -= sum(len(WORD.findall(text)) for _, text in drawn[-1])
+        if words <= 0:
+            break
+    return drawn
+
+
+def official(release: Path) -> list[Conversation] | None:
+    """Return the distinct sessions of the official 32k split, without persona texts; None if it is not there."""
+    path = release / "shared_contexts_32k.jsonl"
+    if not path.exists():
+        return None
+    sessions: dict[tuple[tuple[str, str], ...], None] = {}
+    for messages in read_contexts(path, Faults()).values():
+        session: list[tuple[str, str]] = []
+        for message in [*messages, {"role": "system", "content": ""}]:
+            if message["role"] == "system":
+                if session:
+                    sessions[tuple(session)] = None
+                session = []
+            else:
+                session.append((message["role"], message["content"]))
+    return list(sessions)
+
+
+def run_of(arguments: argparse.Namespace, folder: str) -> RunStore:
+    """Return the run to measure, made if there is none."""
+    config = load_config(arguments.config)
+    if arguments.quick:
+        config = config.model_copy(update={"personas": 3, "fillers": 0})
+    work = Work(config, load_banks(config), "offline")
+    store = RunStore.open(arguments.run or Path(folder) / "run", work.fingerprint())
+    generate(work, store, workers=2)
+    return store
+
+
+def main() -> None:
+    """Run the script."""
+    parser = argument_parser(__doc__)
+    add_release(parser)
+    parser.add_argument("--config", type=Path, default=ROOT / "examples" / "full.yaml")
+    parser.add_argument("--run", type=Path, help="a run of that configuration; by default one is made")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        sessions = list(run_of(arguments, folder).read("sessions", Session))
+    everything = Counter(m.content for session in sessions for m in session.messages if m.role == "user")
+    ours = quality(generated(sessions, WORDS))
+    columns = {"offline backend": ours}
+    if (found := official(arguments.release)) is not None:
+        columns["official 32k"] = quality(found)
+    print_table(
+        "text",
+        ["", *columns],
+        [
+            [name.replace("_", " "), *(_shown(getattr(column, name)) for column in columns.values())]
+            for name in Quality._fields
+        ],
+    )
+    conclude(
+        arguments,
+        [
+            Target("6,000 over distinct words", 6_000 / ours.distinct_words, 1.0, ""),
+            Target("0.30 over distinct 3-grams per word", 0.30 / ours.distinct_3grams, 1.0, ""),
+            Target("xz ratio", ours.xz_ratio, 9.0, ""),
+            Target("user messages that repeat, of those drawn", ours.repeated_user_messages, 0, ""),
+            Target("user messages that repeat, of the whole run", sum(n - 1 for n in everything.values()), 0, ""),
+        ],
+        {name: column._asdict() for name, column in columns.items()},
+    )
+
+
+def _shown(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if value < 1 else f"{value:,.1f}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""Loading banks: the shipped files, and topic banks that a user gives."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from generation.banks.life import LifeBank
+from generation.banks.model import BankModel
+from generation.banks.people import PeopleBank
+from generation.banks.phrases import Answers, Phrases
+from generation.banks.scenarios import ScenarioBank
+from generation.banks.topic import TopicBank
+from generation.config import Config, describe
+from generation.errors import UserError
+
+B = TypeVar("B", bound=BankModel)
+
+_FILES: Final = Path(__file__).parent / "files"
+# libyaml is some ten times faster than the loader in Python; a few platforms lack it.
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]
+    """Refuses a key that stands twice in a mapping; YAML itself keeps the last and drops the others."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        if twice := [key for key, count in keys.items() if count > 1]:
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]!r} stands twice", node.start_mark)
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
+
+
+class Banks(NamedTuple):
+    """The banks of a run.
+
+    Attributes:
+        topics: By id, in the order of the configuration.
+        people: Where personas come from.
+        life: Life events and small talk.
+        scenarios: Choices outside the topics.
+        phrases: Sentences of the chats.
+        answers: Words of the options.
+        digests: For each file, by the id of the topic or the file's name, the sha256 of its content (16 digits).
+    """
+
+    topics: dict[str, TopicBank]
+    people: PeopleBank
+    life: LifeBank
+    scenarios: ScenarioBank
+    phrases: Phrases
+    answers: Answers
+    digests: dict[str, str]
+
+
+def shipped_topics() -> list[str]:
+    """Return the ids of the topic banks that come with the distribution."""
+    return sorted(path.stem for path in (_FILES / "topics").glob("*.yaml"))
+
+
+def load_banks(config: Config) -> Banks:
+    """Load the banks that a configuration needs, and check that they can give what it asks for.
+
+    Args:
+        config: The configuration.
+
+    Raises:
+        UserError: A topic is unknown, a bank file is absent or faulty, two banks have one id, or a bank is too small
+            for the configuration.
+    """
+    digests: dict[str, str] = {}
+    topics: dict[str, TopicBank] = {}
+    for name in config.topics:
+        path = _topic_path(name)
+        bank = _load(path, TopicBank, digests)
+        digests[f"topics/{bank.id}.yaml"] = digests.pop(path.name)
+        if bank.id in topics:
+            raise UserError(f"{name}: a bank with the id {bank.id!r} is among the topics already", "change its id")
+        _check_size(name, bank, config)
+        topics[bank.id] = bank
+    return Banks(
+        topics=topics,
+        people=_load(_FILES / "people.yaml", PeopleBank, digests),
+        life=_load(_FILES / "life.yaml", LifeBank, digests),
+        scenarios=_load(_FILES / "scenarios.yaml", ScenarioBank, digests),
+        phrases=_load(_FILES / "phrases.yaml", Phrases, digests),
+        answers=_load(_FILES / "answers.yaml", Answers, digests),
+        digests=digests,
+    )
+
+
+def _topic_path(name: str) -> Path:
+    if name.endswith(".yaml"):
+        return Path(name)
+    path = _FILES / "topics" / f"{name}.yaml"
+    if not path.exists():
+        known = ", ".join(shipped_topics())
+        raise UserError(
+            f"topics: there is no bank {name!r}; the shipped ones are {known}",
+            "to add a topic, give the path of a bank file that ends in .yaml",
+        )
+    return path
+
+
+def _load(path: Path, kind: type[B], digests: dict[str, str]) -> B:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}", "give the path of a bank file, see docs/banks.md") from error
+    digests[path.name] = hashlib.sha256(content).hexdigest()[:16]
+    bank: B = _parse(path, content, kind)
+    return bank
+
+
+@cache
+def _parse(path: Path, content: bytes, kind: type[Any]) -> Any:
+    try:
+        return kind.model_validate(yaml.load(content, _Loader))
+    except yaml.YAMLError as error:
+        raise UserError(f"{path} is no YAML: {error}") from error
+    except ValidationError as error:
+        raise UserError(f"{path}: {describe(error)}", "the form of a bank file is in docs/banks.md") from error
+
+
+def _check_size(name: str, bank: TopicBank, config: Config) -> None:
+    reasons = 4 * min(len(reasons) for reasons in bank.reasons.values())
+    has_and_needs = (
+        # One item is never mentioned and partners another in questions.
+        ("items", len(bank.items), config.items_per_topic + 1),
+        ("slots", len(bank.slots), config.slots_per_topic),
+        ("facts", len(bank.facts), config.facts_per_topic),
+        ("reasons of four motives", reasons, config.updates_per_topic),
+    )
+    lacks = [f"{what}: {has} of the {needs} needed" for what, has, needs in has_and_needs if has < needs]
+    if lacks:
+        raise UserError(
+            f"{name}: the bank is too small for the configuration: {'; '.join(lacks)}",
+            "add to the bank, or lower items_per_topic, slots_per_topic, facts_per_topic or updates_per_topic",
+        )

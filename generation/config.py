@@ -1,0 +1,164 @@
+"""The configuration of a run: a YAML file, checked whole before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from generation.errors import UserError
+from generation.records import PERIODS, QUESTION_TYPES, QuestionType
+
+MAX_UPDATES: Final = 3
+"""How often one preference changes at most (the paper's limit)."""
+
+
+class Turns(BaseModel):
+    """How many exchanges (a user message and its reply) a session has.
+
+    Attributes:
+        min: At least so many.
+        max: At most so many.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    min: int = Field(default=21, ge=1)
+    max: int = Field(default=25, ge=1)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}")
+        return self
+
+
+class Config(BaseModel):
+    """What to generate.
+
+    Attributes:
+        seed: Decides every random choice.
+        language: Of the text; only `en` for now.
+        personas: How many users.
+        persona_source: A JSONL file with a short description a line (`{"persona": "…"}`, as PersonaHub has it) to
+            start the profiles from, relative to the configuration file; by default they come from the shipped bank.
+        persona_visible: What the model is shown of the user: `demographics` (as in the paper), the `full` profile,
+            or `none`.
+        topics: Ids of shipped topic banks, or paths of bank files (ending in `.yaml`), relative to the configuration.
+        periods: How many of the periods initial, next week, next month and next year a topic runs through.
+        items_per_topic: Things a user mentions in a topic, with liking or dislike.
+        slots_per_topic: Preferences with one value at a time.
+        facts_per_topic: Facts of different kinds that a user tells in a topic.
+        updates_per_topic: Changes of items and slots, at most three each.
+        turns_per_session: Exchanges of a session.
+        questions_per_topic: Questions of each type for each persona and topic; 1 for types that are not named.
+        fillers: Short conversations without any preference.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    seed: int = 0
+    language: Literal["en"] = "en"
+    personas: int = Field(default=20, ge=1)
+    persona_source: str | None = None
+    persona_visible: Literal["demographics", "full", "none"] = "demographics"
+    topics: tuple[str, ...] = Field(min_length=1)
+    periods: int = Field(default=len(PERIODS), ge=1, le=len(PERIODS))
+    items_per_topic: int = Field(default=12, ge=3)
+    slots_per_topic: int = Field(default=4, ge=1)
+    facts_per_topic: int = Field(default=3, ge=1)
+    updates_per_topic: int = Field(default=8, ge=0)
+    turns_per_session: Turns = Turns()
+    questions_per_topic: dict[QuestionType, int] = Field(default={}, validate_default=True)
+    fillers: int = Field(default=0, ge=0)
+
+    @field_validator("questions_per_topic")
+    @classmethod
+    def _not_negative(cls, counts: dict[QuestionType, int]) -> dict[QuestionType, int]:
+        for name, count in counts.items():
+            if count < 0:
+                raise ValueError(f"{name}: {count} is below 0")
+        return {name: counts.get(name, 1) for name in QUESTION_TYPES}
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        for topic in self.topics:
+            if self.topics.count(topic) > 1:
+                raise ValueError(f"topics: {topic} is listed {self.topics.count(topic)} times")
+        changes = min(MAX_UPDATES, self.periods - 1)
+        most = changes * (self.items_per_topic + self.slots_per_topic)
+        if self.updates_per_topic > most:
+            raise ValueError(
+                f"updates_per_topic: {self.updates_per_topic} are too many; {self.items_per_topic} items and "
+                f"{self.slots_per_topic} slots over {self.periods} periods change at most {most} times"
+            )
+        events = self.items_per_topic + self.slots_per_topic + self.facts_per_topic + self.updates_per_topic
+        room = self.turns_per_session.min * self.periods
+        if events > room:
+            raise ValueError(
+                f"turns_per_session: {events} events of a topic do not fit into {self.periods} sessions of "
+                f"{self.turns_per_session.min} turns"
+            )
+        wanted = self.questions_per_topic
+        if wanted["revisit_reasons_behind_preference_updates"] > self.updates_per_topic:
+            raise ValueError("questions_per_topic: more questions about reasons than updates_per_topic")
+        if wanted["generalize_to_new_scenarios"] and (len(self.topics) < 3 or self.updates_per_topic < 2):
+            raise ValueError(
+                "questions_per_topic: generalize_to_new_scenarios needs at least 3 topics and 2 updates_per_topic, "
+                "since it asks for motives shown in other topics; set it to 0 or add topics"
+            )
+        return self
+
+
+def load_config(path: Path) -> Config:
+    """Read a configuration.
+
+    Args:
+        path: A YAML file.
+
+    Raises:
+        UserError: The file is absent or no YAML mapping, has unknown keys, or asks for something impossible; all
+            faults are named.
+    """
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(
+            f"{path}: {error.strerror}", "give the path of a YAML file, such as examples/tiny.yaml"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} is no YAML: {error}") from error
+    if not isinstance(data, dict):
+        raise UserError(f"{path} holds no mapping of keys to values", "see examples/tiny.yaml")
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        known = ", ".join(Config.model_fields)
+        raise UserError(f"{path}: {describe(error)}", f"the keys are {known}") from error
+    return config.model_copy(
+        update={
+            "topics": tuple(_beside(path, topic) if topic.endswith(".yaml") else topic for topic in config.topics),
+            "persona_source": config.persona_source and _beside(path, config.persona_source),
+        }
+    )
+
+
+def _beside(path: Path, name: str) -> str:
+    return str(path.parent / name)
+
+
+def describe(error: ValidationError) -> str:
+    """Return the faults of a validation as one line: where, what, and the value if it is short."""
+    return "; ".join(_describe(fault) for fault in error.errors())
+
+
+def _describe(fault: Any) -> str:
+    where = ".".join(str(part) for part in fault["loc"])
+    if fault["type"] == "extra_forbidden":
+        return f"unknown key {where!r}"
+    message = fault["msg"].removeprefix("Value error, ")
+    value = repr(fault["input"])
+    shown = f" (it is {value})" if len(value) < 60 and fault["type"] not in ("missing", "value_error") else ""
+    return f"{where}: {message}{shown}" if where else message

@@ -1,0 +1,1 @@
+"""The stages of a run. None imports another: each reads what the one before wrote."""

@@ -1,0 +1,75 @@
+"""Stage 5: short conversations that show nothing of any user."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from generation.config import Config
+from generation.llm.client import Client, Request
+from generation.llm.offline.fillers import count, filler
+from generation.records import Filler, Message, content_id
+
+
+class FillerTurn(BaseModel):
+    """A question and its answer."""
+
+    user: str
+    assistant: str
+
+
+class FillerReply(BaseModel):
+    """What the model writes: a question, its answer, a further question, its answer."""
+
+    turns: list[FillerTurn]
+
+
+class FillerTask(NamedTuple):
+    """A filler to be written."""
+
+    number: int
+    facts: dict[str, Any]
+
+
+def filler_tasks(config: Config) -> list[FillerTask]:
+    """Return the fillers of a run; no two are about the same thing."""
+    tasks = []
+    for index in range(min(config.fillers, count())):
+        subject = filler(index, config.seed)
+        tasks.append(FillerTask(index, {"index": index, "kind": subject.kind, "title": subject.title}))
+    return tasks
+
+
+def filler_request(task: FillerTask) -> Request:
+    """Return the call that writes a filler."""
+    return Request("filler", task.facts, ("filler", task.number))
+
+
+def write_filler(client: Client, task: FillerTask) -> Filler:
+    """Have a filler written.
+
+    Raises:
+        ReplyError: The backend gave no usable conversation.
+    """
+
+    def check(reply: FillerReply) -> list[str]:
+        if len(reply.turns) != 2:
+            return [f"there are {len(reply.turns)} turns and not 2"]
+        return []
+
+    reply = client.ask(filler_request(task), FillerReply, check)
+    messages = [
+        message
+        for turn in reply.turns
+        for message in (
+            Message(role="user", content=turn.user),
+            Message(role="assistant", content=turn.assistant),
+        )
+    ]
+    return Filler(
+        filler_id=content_id("filler", task.facts["kind"], task.facts["title"]),
+        kind=task.facts["kind"],
+        title=task.facts["title"],
+        messages=tuple(messages),
+    )

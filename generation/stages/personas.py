@@ -1,0 +1,179 @@
+"""Stage 1: the users."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel
+
+from generation.banks.people import Culture, Gender, PeopleBank, Sentence
+from generation.config import Config
+from generation.errors import UserError
+from generation.grammar import expand, expand_phrase
+from generation.llm.client import Client, Request
+from generation.records import MOTIVES, Persona
+from generation.seeds import rng_for
+
+_AGES = (18, 75)
+_SECONDARY_MOTIVES = 3
+
+
+class PersonaReply(BaseModel):
+    """What the model writes: a profile of about five sentences."""
+
+    profile: str
+
+
+class PersonaTask(NamedTuple):
+    """A persona that lacks only its profile, and the facts for it."""
+
+    persona: Persona
+    facts: dict[str, Any]
+
+
+def read_descriptions(path: Path) -> list[str]:
+    """Read short descriptions of people, in the JSONL form of PersonaHub.
+
+    Args:
+        path: A file with `{"persona": "…"}` on each line.
+
+    Raises:
+        UserError: The file cannot be read, holds none, or has bad lines; they are listed.
+    """
+    try:
+        # Not splitlines(): JSON may hold other line separators, such as U+2028, inside a text.
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise UserError(f"persona_source: {path}: {error.strerror}", 'give a JSONL file of {"persona": "…"}') from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"persona_source: {path} is not UTF-8: {error}") from error
+    descriptions: list[str] = []
+    faults: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError as error:
+            faults.append(f"line {number}: no JSON ({error.msg} at column {error.colno})")
+            continue
+        text = entry.get("persona") if isinstance(entry, dict) else None
+        if isinstance(text, str) and text.strip():
+            descriptions.append(text.strip())
+        else:
+            faults.append(f"line {number}: no text under the key 'persona'")
+    if faults:
+        more = f"; and {len(faults) - 10} more" if len(faults) > 10 else ""
+        raise UserError(
+            f"persona_source: {path}: {'; '.join(faults[:10])}{more}",
+            'each line must be a JSON object such as {"persona": "a beekeeper who teaches chess"}',
+        )
+    return descriptions
+
+
+def draw_personas(config: Config, bank: PeopleBank) -> list[PersonaTask]:
+    """Draw who the users are.
+
+    Args:
+        config: The configuration.
+        bank: Names, demographics and sentences.
+
+    Raises:
+        UserError: `persona_source` cannot be read or has fewer lines than there are personas.
+    """
+    descriptions: Sequence[str] = [""] * config.personas
+    if config.persona_source is not None:
+        found = read_descriptions(Path(config.persona_source))
+        if len(found) < config.personas:
+            raise UserError(
+                f"persona_source: {config.persona_source} has {len(found)} lines, but personas is {config.personas}",
+                "lower personas, or add lines",
+            )
+        descriptions = rng_for(config.seed, "descriptions").sample(found, config.personas)
+    return [_draw(config, bank, i, description) for i, description in enumerate(descriptions)]
+
+
+def _draw(config: Config, bank: PeopleBank, persona_id: int, description: str) -> PersonaTask:
+    rng = rng_for(config.seed, "persona", persona_id)
+    race = rng.choice(sorted({culture.race for culture in bank.cultures}))
+    culture = rng.choice([culture for culture in bank.cultures if culture.race == race])
+    gender = rng.choices(bank.genders, [gender.weight for gender in bank.genders])[0]
+    age = rng.randint(*_AGES)
+    name = f"{rng.choice(_given_names(culture, gender))} {rng.choice(culture.families)}"
+    occupation = rng.choice([o for o in bank.occupations if o.fits(age)])
+    place = rng.choice(bank.places)
+    motives = rng.sample(MOTIVES, 1 + _SECONDARY_MOTIVES)
+    given = name.split()[0]
+    slots = {"name": given, "subject": gender.subject, "object": gender.object, "possessive": gender.possessive}
+
+    def sentences(entries: Sequence[Sentence], count: int) -> list[str]:
+        """Draw sentences of different kinds, so that nobody lives in two homes."""
+        fitting = [entry for entry in entries if entry.fits(age)]
+        order = rng.sample(fitting, len(fitting))
+        one_a_kind = list({entry.kind: entry for entry in reversed(order)}.values())
+        chosen = rng.sample(one_a_kind, min(count, len(one_a_kind)))
+        return [expand(entry.text, rng, **slots) for entry in chosen]
+
+    opener = rng.choice([o for o in bank.profile_openers if o.kind == occupation.kind])
+    facts = {
+        "name": name,
+        "age": age,
+        "gender": gender.id,
+        "race": race,
+        "pronouns": [gender.subject, gender.object, gender.possessive],
+        "description": description
+        or expand_phrase(
+            opener.text,
+            rng,
+            name=name,
+            age=str(age),
+            an_occupation=f"{'an' if occupation.name[0] in 'aeiou' else 'a'} {occupation.name}",
+            place=place.name,
+            setting=place.setting,
+        ),
+        "from_source": bool(description),
+        "circumstances": sentences(bank.circumstances, 2),
+        "character": sentences(bank.character, 1),
+        "outlook": sentences(bank.dreams, 1),
+    }
+    persona = Persona(
+        persona_id=persona_id,
+        name=name,
+        age=age,
+        gender=gender.id,
+        race=race,
+        occupation="" if description else occupation.name,
+        motive=motives[0],
+        secondary_motives=tuple(motives[1:]),
+        demographics=f"Name: {name}. Age: {age}. Gender identity: {gender.id}. Racial identity: {race}.",
+        profile="",
+    )
+    return PersonaTask(persona, facts)
+
+
+def _given_names(culture: Culture, gender: Gender) -> list[str]:
+    own = {"woman": culture.women, "man": culture.men}.get(gender.id, [])
+    return own or culture.neutral
+
+
+def persona_request(task: PersonaTask) -> Request:
+    """Return the call that writes a persona's profile."""
+    return Request("persona", task.facts, ("persona", task.persona.persona_id))
+
+
+def write_persona(client: Client, task: PersonaTask) -> Persona:
+    """Have a persona's profile written.
+
+    Raises:
+        ReplyError: The backend gave no usable profile.
+    """
+
+    def check(reply: PersonaReply) -> list[str]:
+        given = task.persona.name.split()[0]
+        return [] if given in reply.profile else [f"the profile does not name {given}"]
+
+    reply = client.ask(persona_request(task), PersonaReply, check)
+    return task.persona.model_copy(update={"profile": reply.profile})

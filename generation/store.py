@@ -1,0 +1,201 @@
+"""A run folder: stage files of one JSON record a line, which grow in a fixed order and so can be resumed."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+
+from generation.config import describe
+from generation.errors import UserError
+from generation.files import replacing
+from generation.records import Record
+
+R = TypeVar("R", bound=Record)
+
+_DIGEST: Final = "digest"
+
+
+class RunStore:
+    """The folder of a run.
+
+    Attributes:
+        folder: The folder; `config.json` in it says what the run is made from, `stages/` holds a file a stage.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @classmethod
+    def open(cls, folder: Path, fingerprint: dict[str, Any]) -> RunStore:
+        """Open the folder of a run to write to it, making it if it is not there.
+
+        Args:
+            folder: The folder.
+            fingerprint: Everything that shapes the records, by key.
+
+        Raises:
+            UserError: The folder holds another run, or something else, or cannot be written.
+        """
+        store = cls(folder)
+        path = folder / "config.json"
+        if path.exists():
+            store._compare(fingerprint)
+            return store
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UserError(f"{folder} exists and is no run of personamem", "give another --out")
+        try:
+            (folder / "stages").mkdir(parents=True, exist_ok=True)
+            with replacing(path) as part:
+                part.write_text(json.dumps(fingerprint, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        return store
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what the run is made from.
+
+        Raises:
+            UserError: There is no run in the folder, or its `config.json` is damaged.
+        """
+        path = self.folder / "config.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise UserError(f"{self.folder} is no run", "make one: personamem generate CONFIG --out FOLDER") from error
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} cannot be read: {error}", "give another --out and run again") from error
+        if not isinstance(found, dict):
+            raise UserError(f"{path} is damaged: it holds no mapping", "give another --out and run again")
+        return found
+
+    def _compare(self, fingerprint: dict[str, Any]) -> None:
+        found, wanted = self.fingerprint(), json.loads(json.dumps(fingerprint))
+        differences = list(_differences(found, wanted))
+        if not differences:
+            return
+        shown = "; ".join(f"{key}: {_short(there)} there, {_short(now)} now" for key, there, now in differences)
+        raise UserError(
+            f"{self.folder} holds a run of another configuration: {shown}",
+            f"give another --out, or remove the folder to make it anew (rm -r {self.folder})",
+        )
+
+    def path(self, stage: str) -> Path:
+        """Return the path of a stage file."""
+        return self.folder / "stages" / f"{stage}.jsonl"
+
+    def read(self, stage: str, kind: type[R]) -> Iterator[R]:
+        """Yield the records of a stage.
+
+        Args:
+            stage: Its name.
+            kind: What its records are.
+
+        Raises:
+            UserError: The file is absent, or a line is damaged; it is named.
+        """
+        path = self.path(stage)
+        try:
+            file = path.open("rb")
+        except OSError as error:
+            hint = "finish the run: the same personamem generate command again"
+            raise UserError(f"{path}: {error.strerror}", hint) from error
+        with file:
+            for number, line in enumerate(file, start=1):
+                yield _parse(path, number, line, kind)
+
+    def resume(self, stage: str, kind: type[R]) -> Iterator[R]:
+        """Yield the records that a stage has already, after cutting a line that a kill left half-written.
+
+        Args:
+            stage: Its name.
+            kind: What its records are.
+
+        Raises:
+            UserError: A line other than a half-written last one is damaged.
+        """
+        path = self.path(stage)
+        if not path.exists():
+            return
+        with path.open("rb+") as file:
+            size = file.seek(0, os.SEEK_END)
+            end = _end_of_lines(file, size)
+            if end < size:
+                file.truncate(end)
+        yield from self.read(stage, kind)
+
+    def append(self, stage: str, record: Record) -> None:
+        """Write one record at the end of a stage file.
+
+        Raises:
+            UserError: The file cannot be written, for instance because the disk is full; what was written before is
+                kept.
+        """
+        path = self.path(stage)
+        try:
+            with path.open("ab") as file:
+                file.write(_line(record))
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+
+def _line(record: Record) -> bytes:
+    text = record.model_dump_json(exclude_defaults=False)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f'{text[:-1]},"{_DIGEST}":"{digest}"}}\n'.encode()
+
+
+def _parse(path: Path, number: int, line: bytes, kind: type[R]) -> R:
+    hint = "restore the file, or remove it and run again: the stage and those after it are made anew"
+    where = f"{path}, line {number}"
+    text, mark, digest = line.decode(errors="replace").rpartition(f',"{_DIGEST}":"')
+    if not mark or not text:
+        raise UserError(f"{where} is damaged: it does not end with a digest", hint)
+    text += "}"
+    if digest.rstrip('"}\n') != hashlib.sha256(text.encode()).hexdigest()[:16]:
+        raise UserError(f"{where} is damaged: its content does not fit its digest", hint)
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        raise UserError(f"{where}: {describe(error)}", "the run is of another version; give another --out") from error
+
+
+def _end_of_lines(file: Any, size: int) -> int:
+    """Return the position after the last line feed."""
+    at = size
+    while at > 0:
+        start = max(0, at - 65536)
+        file.seek(start)
+        found = file.read(at - start).rfind(b"\n")
+        if found >= 0:
+            return start + int(found) + 1
+        at = start
+    return 0
+
+
+def _unwritable(path: Path, error: OSError) -> UserError:
+    if error.errno == errno.ENOSPC:
+        hint = "free some space and run the same command again; it goes on where it stopped"
+        return UserError(f"{path} cannot be written: the disk is full", hint)
+    return UserError(f"{path} cannot be written: {error.strerror}", "give another --out, or mend the folder's rights")
+
+
+def _differences(found: dict[str, Any], wanted: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield the keys that differ, with what each side has; of mappings the keys inside."""
+    for key in {**found, **wanted}:
+        there, now = found.get(key, "absent"), wanted.get(key, "absent")
+        if isinstance(there, dict) and isinstance(now, dict):
+            yield from _differences(there, now, f"{path}{key}.")
+        elif there != now:
+            yield f"{path}{key}", there, now
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from small_banks import tiny_bank
+
+from generation.banks.load import load_banks, shipped_topics
+from generation.config import Config
+from generation.errors import UserError
+from generation.question_plans import plan_questions
+from generation.records import QUESTION_TYPES, History
+from generation.stages.histories import draw_history
+from generation.stages.personas import draw_personas
+
+SMALL: dict[str, Any] = {
+    "items_per_topic": 3,
+    "slots_per_topic": 1,
+    "facts_per_topic": 1,
+    "updates_per_topic": 2,
+    "questions_per_topic": {"generalize_to_new_scenarios": 0},
+}
+
+
+def written(folder: Path, bank: Any, name: str = "chess.yaml") -> str:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(bank if isinstance(bank, str) else yaml.safe_dump(bank, allow_unicode=True), encoding="utf-8")
+    return str(path)
+
+
+def config(*topics: str, **counts: Any) -> Config:
+    return Config(topics=topics, **{**SMALL, **counts})
+
+
+def error(*topics: str, **counts: Any) -> UserError:
+    with pytest.raises(UserError) as caught:
+        load_banks(config(*topics, **counts))
+    return caught.value
+
+
+def test_topics_keep_the_order_of_the_configuration() -> None:
+    assert list(load_banks(config("writing", "foodRecommendation")).topics) == ["writing", "foodRecommendation"]
+
+
+def test_a_bank_of_the_user_is_used_like_a_shipped_one(tmp_path: Path) -> None:
+    settings = config(written(tmp_path, tiny_bank()), "writing")
+    banks = load_banks(settings)
+    assert list(banks.topics) == ["chess", "writing"]
+    (task,) = draw_personas(settings.model_copy(update={"personas": 1}), banks.people)
+    topics = draw_history(settings, task.persona, banks).topics
+    history = History(persona_id=0, general=(), topics=topics)
+    asked = {p.question_type for p in plan_questions(settings, task.persona, history, banks) if p.topic == "chess"}
+    assert asked == set(QUESTION_TYPES) - {"generalize_to_new_scenarios"}
+
+
+def test_digests_name_each_file_and_follow_its_content(tmp_path: Path) -> None:
+    before = load_banks(config(written(tmp_path, tiny_bank()))).digests
+    after = load_banks(config(written(tmp_path, tiny_bank(label="the game of chess")))).digests
+    (bank,) = {name for name in before if before[name] != after[name]}
+    assert bank.endswith("chess.yaml")
+    assert set(before) - {bank} == {"people.yaml", "life.yaml", "scenarios.yaml", "phrases.yaml", "answers.yaml"}
+
+
+@pytest.mark.parametrize("name", ["bank.yaml", "life.yaml"])
+def test_banks_with_one_file_name_have_a_digest_each(tmp_path: Path, name: str) -> None:
+    topics = [written(tmp_path / bank_id, tiny_bank(id=bank_id), name) for bank_id in ("chess", "go")]
+    assert len(load_banks(config(*topics)).digests) == 2 + 5
+
+
+# --- errors
+
+
+def test_an_unknown_topic_lists_the_known_ones_and_how_to_add_one() -> None:
+    caught = error("chess")
+    assert "there is no bank 'chess'" in caught.message
+    assert all(topic in caught.message for topic in shipped_topics())
+    assert ".yaml" in caught.hint
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    assert f"{tmp_path / 'chess.yaml'}: No such file" in error(str(tmp_path / "chess.yaml")).message
+
+
+def test_a_folder_is_no_bank(tmp_path: Path) -> None:
+    (tmp_path / "chess.yaml").mkdir()
+    assert "chess.yaml: Is a directory" in error(str(tmp_path / "chess.yaml")).message
+
+
+@pytest.mark.parametrize("text", ["id: [chess", "id: chess\n\tlabel: x", "id: &a *b", "\x00"])
+def test_what_is_no_yaml_is_named_with_its_place(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, text)
+    assert error(path).message.startswith(f"{path} is no YAML: ")
+
+
+def test_what_is_not_utf_8_is_no_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "chess.yaml"
+    path.write_bytes(b"label: M\xfcller")
+    assert error(str(path)).message.startswith(f"{path} is no YAML: ")
+
+
+@pytest.mark.parametrize("content", ["", "- items", "just words"])
+def test_a_file_without_a_mapping_is_named(tmp_path: Path, content: str) -> None:
+    path = written(tmp_path, content)
+    assert error(path).message.startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"item": ["a"]}, "unknown key 'item'"),
+        ({"items": ["a", "b", "c", "a"]}, "items and values: 'a' occurs 2 times"),
+        ({"items": ["a", "b"]}, "items: "),
+        ({"reasons": {}}, "reasons: every motive needs equally many reasons"),
+        ({"items": ["tea", "green tea", "b", "c"]}, "names: 'tea' is part of 'green tea'"),
+        ({"colour": ["I do blitz games."]}, "colour: 'I do blitz games.' names 'blitz games'"),
+        ({"frames": ["I came."]}, "frames: 'I came.' must have {item}"),
+        ({"talks": [{"ask": "Why?"}]}, "talks.0.answer: Field required"),
+        ({"label": 3}, "label: Input should be a valid string (it is 3)"),
+    ],
+)
+def test_a_faulty_bank_is_one_clear_error_with_file_and_value(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    path = written(tmp_path, tiny_bank(**changes))
+    caught = error(path)
+    assert caught.message.startswith(f"{path}: ")
+    assert message in caught.message
+    assert "docs/banks.md" in caught.hint
+
+
+def test_an_unknown_key_deep_in_a_bank_is_named_with_its_place(tmp_path: Path) -> None:
+    bank = tiny_bank()
+    bank["slots"][0]["values"][1]["recommends"] = ["x"]
+    assert "unknown key 'slots.0.values.1.recommends'" in error(written(tmp_path, bank)).message
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    text = yaml.safe_dump(tiny_bank()) + "colour: [The second list.]\n"
+    with pytest.raises(UserError, match="colour"):
+        load_banks(config(written(tmp_path, text)))
+
+
+def test_two_banks_must_not_have_one_id(tmp_path: Path) -> None:
+    path = written(tmp_path, tiny_bank(id="writing"))
+    caught = error("writing", path)
+    assert path in caught.message
+    assert "a bank with the id 'writing' is among the topics already" in caught.message
+
+
+@pytest.mark.parametrize(
+    ("counts", "lack"),
+    [
+        ({"items_per_topic": 5}, "items: 5 of the 6 needed"),
+        ({"slots_per_topic": 2}, "slots: 1 of the 2 needed"),
+        ({"facts_per_topic": 2}, "facts: 1 of the 2 needed"),
+        ({"updates_per_topic": 5}, "reasons of four motives: 4 of the 5 needed"),
+    ],
+)
+def test_a_bank_too_small_for_the_configuration_is_named_with_what_it_lacks(
+    tmp_path: Path, counts: dict[str, int], lack: str
+) -> None:
+    path = written(tmp_path, tiny_bank())
+    caught = error(path, **counts)
+    assert path in caught.message
+    assert lack in caught.message
+    assert "lower" in caught.hint
+
+
+def test_a_bank_that_is_just_large_enough_is_enough(tmp_path: Path) -> None:
+    settings = config(
+        written(tmp_path, tiny_bank()),
+        personas=30,
+        items_per_topic=4,
+        updates_per_topic=4,
+        questions_per_topic={"generalize_to_new_scenarios": 0, "suggest_new_ideas": 5},
+    )
+    banks = load_banks(settings)
+    for task in draw_personas(settings, banks.people):
+        topics = draw_history(settings, task.persona, banks).topics
+        history = History(persona_id=task.persona.persona_id, general=(), topics=topics)
+        assert plan_questions(settings, task.persona, history, banks)

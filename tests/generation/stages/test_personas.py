@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from small_banks import TOPICS, ScriptedBackend, even
+
+from generation.banks.load import Banks
+from generation.config import Config
+from generation.errors import UserError
+from generation.grammar import pattern
+from generation.llm.client import Client, ReplyError
+from generation.llm.offline.backend import OfflineBackend
+from generation.prompts import render
+from generation.records import MOTIVES, Persona
+from generation.stages.personas import (
+    PersonaTask,
+    draw_personas,
+    persona_request,
+    read_descriptions,
+    write_persona,
+)
+
+CONFIG = Config(topics=TOPICS, personas=300)
+
+
+@pytest.fixture(scope="module")
+def tasks(banks: Banks) -> list[PersonaTask]:
+    return draw_personas(CONFIG, banks.people)
+
+
+@pytest.fixture(scope="module")
+def personas(banks: Banks, tasks: list[PersonaTask]) -> list[Persona]:
+    client = Client(OfflineBackend(banks, CONFIG.seed))
+    return [write_persona(client, task) for task in tasks]
+
+
+def with_source(path: Path, content: str, personas: int = 2) -> Config:
+    path.write_text(content, encoding="utf-8")
+    return Config(topics=TOPICS, personas=personas, persona_source=str(path))
+
+
+# --- from the bank
+
+
+def test_users_are_numbered_from_0(personas: list[Persona]) -> None:
+    assert [persona.persona_id for persona in personas] == list(range(300))
+
+
+def test_names_go_with_culture_and_gender(personas: list[Persona], banks: Banks) -> None:
+    for persona in personas:
+        given, _, family = persona.name.partition(" ")
+        cultures = [c for c in banks.people.cultures if c.race == persona.race and family in c.families]
+        names = {"woman": "women", "man": "men"}.get(persona.gender, "neutral")
+        assert any(given in getattr(culture, names) for culture in cultures)
+
+
+def test_occupations_go_with_the_age(personas: list[Persona], banks: Banks) -> None:
+    occupations = {occupation.name: occupation for occupation in banks.people.occupations}
+    for persona in personas:
+        assert 18 <= persona.age <= 75
+        assert occupations[persona.occupation].fits(persona.age)
+
+
+def test_all_racial_identities_are_equally_common(personas: list[Persona], banks: Banks) -> None:
+    races = Counter(persona.race for persona in personas)
+    assert set(races) == {culture.race for culture in banks.people.cultures}
+    assert even(races.values())
+
+
+def test_all_motives_are_equally_often_the_main_one(personas: list[Persona]) -> None:
+    main = Counter(persona.motive for persona in personas)
+    assert even(main[motive] for motive in MOTIVES)
+    for persona in personas:
+        motives = [persona.motive, *persona.secondary_motives, *persona.absent_motives()]
+        assert sorted(motives) == sorted(MOTIVES)
+        assert len(persona.secondary_motives) == 3
+
+
+def test_demographics_are_those_of_the_paper(personas: list[Persona]) -> None:
+    persona = personas[0]
+    assert persona.demographics == (
+        f"Name: {persona.name}. Age: {persona.age}. Gender identity: {persona.gender}. Racial identity: {persona.race}."
+    )
+
+
+def test_a_profile_is_about_five_sentences_and_names_the_user(personas: list[Persona]) -> None:
+    for persona in personas:
+        assert persona.name in persona.profile
+        assert 4 <= len(re.findall(r"[.!?](?= |$)", persona.profile)) <= 8
+        assert not re.search(r"[{}\[\]|]|  ", persona.profile)
+
+
+def test_a_profile_fits_the_demographics(tasks: list[PersonaTask], personas: list[Persona], banks: Banks) -> None:
+    genders = {gender.id: gender for gender in banks.people.genders}
+    for task, persona in zip(tasks, personas, strict=True):
+        assert persona.occupation in persona.profile
+        assert re.search(rf"\b{persona.age}\b", persona.profile)
+        gender = genders[persona.gender]
+        assert task.facts["pronouns"] == [gender.subject, gender.object, gender.possessive]
+
+
+def test_the_circumstances_of_a_user_are_of_two_kinds(tasks: list[PersonaTask], banks: Banks) -> None:
+    patterns = [(pattern(sentence.text), sentence.kind) for sentence in banks.people.circumstances]
+    for task in tasks:
+        kinds = {kind for text in task.facts["circumstances"] for form, kind in patterns if form.fullmatch(text)}
+        assert len(kinds) == 2, task.facts["circumstances"]
+
+
+def test_a_profile_names_no_motive(personas: list[Persona]) -> None:
+    for persona in personas:
+        words = set(re.findall(r"\w+", persona.profile.lower()))
+        assert words.isdisjoint(MOTIVES), persona.profile
+
+
+def test_the_request_says_nothing_of_motives(tasks: list[PersonaTask]) -> None:
+    for task in tasks:
+        request = persona_request(task)
+        assert set(re.findall(r"\w+", json.dumps(dict(request.facts)).lower())).isdisjoint(MOTIVES)
+        assert task.persona.name in render(request.template, request.facts)
+
+
+def test_profiles_differ(personas: list[Persona]) -> None:
+    assert len({persona.profile for persona in personas}) == 300
+
+
+def test_the_same_seed_draws_the_same_users_however_many(banks: Banks, tasks: list[PersonaTask]) -> None:
+    assert draw_personas(CONFIG.model_copy(update={"personas": 5}), banks.people) == tasks[:5]
+    assert draw_personas(CONFIG.model_copy(update={"seed": 1}), banks.people) != tasks
+
+
+def test_a_profile_that_does_not_name_the_user_is_sent_back(tasks: list[PersonaTask]) -> None:
+    given = tasks[0].persona.name.split()[0]
+    backend = ScriptedBackend({"profile": "Somebody lives somewhere."}, {"profile": f"{given} lives somewhere."})
+    assert write_persona(Client(backend), tasks[0]).profile == f"{given} lives somewhere."
+    assert f"the profile does not name {given}" in backend.calls[1][-1].content
+
+
+def test_a_user_whose_profile_stays_bad_is_an_error(tasks: list[PersonaTask]) -> None:
+    with pytest.raises(ReplyError, match=r"persona for persona 0.*does not name"):
+        write_persona(Client(ScriptedBackend({"profile": "Nobody."})), tasks[0])
+
+
+# --- from a file
+
+
+def test_profiles_can_start_from_a_file(tmp_path: Path, banks: Banks) -> None:
+    lines = ["a beekeeper who teaches chess", "a diver who paints"]
+    config = with_source(tmp_path / "people.jsonl", "".join(json.dumps({"persona": line}) + "\n" for line in lines))
+    client = Client(OfflineBackend(banks, 0))
+    profiles = [write_persona(client, task).profile for task in draw_personas(config, banks.people)]
+    assert sorted(line for profile in profiles for line in lines if line in profile) == lines
+
+
+def test_each_line_serves_one_user(tmp_path: Path, banks: Banks) -> None:
+    content = "".join(json.dumps({"persona": f"person {i}"}) + "\n" for i in range(50))
+    tasks = draw_personas(with_source(tmp_path / "people.jsonl", content, personas=50), banks.people)
+    assert sorted(task.facts["description"] for task in tasks) == sorted(f"person {i}" for i in range(50))
+    assert all(task.persona.occupation == "" for task in tasks)
+
+
+def test_empty_lines_and_further_keys_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "people.jsonl"
+    path.write_text('\n{"persona": " a diver "}\n   \n{"persona": "a baker", "id": 3}\n\n', encoding="utf-8")
+    assert read_descriptions(path) == ["a diver", "a baker"]
+
+
+def test_a_text_may_hold_any_character(tmp_path: Path) -> None:
+    path = tmp_path / "people.jsonl"
+    path.write_text('{"persona": "une apicultrice à Köln, 养蜂人"}\n', encoding="utf-8")
+    assert read_descriptions(path) == ["une apicultrice à Köln, 养蜂人"]
+
+
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85"])
+def test_only_line_feeds_end_lines(tmp_path: Path, character: str) -> None:
+    path = tmp_path / "people.jsonl"
+    path.write_text(json.dumps({"persona": f"a diver{character}who paints"}, ensure_ascii=False), encoding="utf-8")
+    assert read_descriptions(path) == [f"a diver{character}who paints"]
+
+
+def test_all_bad_lines_are_listed_with_their_numbers(tmp_path: Path, banks: Banks) -> None:
+    content = '{"persona": "fine"}\nno json\n\n{"person": "x"}\n{"persona": 3}\n["persona"]\n{"persona": " "}\n'
+    with pytest.raises(UserError) as caught:
+        draw_personas(with_source(tmp_path / "people.jsonl", content), banks.people)
+    assert str(tmp_path / "people.jsonl") in caught.value.message
+    assert re.findall(r"line (\d+): no ", caught.value.message) == ["2", "4", "5", "6", "7"]
+    assert "persona" in caught.value.hint
+
+
+def test_of_very_many_bad_lines_the_rest_is_counted(tmp_path: Path, banks: Banks) -> None:
+    with pytest.raises(UserError, match=r"line 10: no JSON [^;]*; and 5 more"):
+        draw_personas(with_source(tmp_path / "people.jsonl", "bad\n" * 15), banks.people)
+
+
+def test_too_few_lines_are_an_error_that_names_both_numbers(tmp_path: Path, banks: Banks) -> None:
+    config = with_source(tmp_path / "people.jsonl", '{"persona": "a diver"}\n', personas=3)
+    with pytest.raises(UserError, match=r"people\.jsonl has 1 lines, but personas is 3"):
+        draw_personas(config, banks.people)
+
+
+def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "people.jsonl"
+    path.write_bytes('{"persona": "Müller"}'.encode("latin-1"))
+    with pytest.raises(UserError, match=r"people\.jsonl is not UTF-8"):
+        read_descriptions(path)
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nowhere\.jsonl: No such file"):
+        read_descriptions(tmp_path / "nowhere.jsonl")

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from generation.config import Config, load_config
+from generation.errors import UserError
+from generation.records import QUESTION_TYPES
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "config.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["tiny", "full"])
+def test_the_examples_can_be_read(name: str) -> None:
+    assert load_config(EXAMPLES / f"{name}.yaml").personas >= 2
+
+
+def test_the_full_example_asks_for_at_least_2000_questions_over_all_shipped_topics() -> None:
+    config = load_config(EXAMPLES / "full.yaml")
+    per_topic = sum(config.questions_per_topic[name] for name in QUESTION_TYPES)
+    assert config.personas * len(config.topics) * per_topic >= 2000
+    assert len(config.topics) == 18
+
+
+def test_types_that_are_not_named_get_one_question(tmp_path: Path) -> None:
+    config = load_config(
+        written(tmp_path, "topics: [writing, email, coding]\nquestions_per_topic: {suggest_new_ideas: 3}")
+    )
+    assert config.questions_per_topic == {name: 3 if name == "suggest_new_ideas" else 1 for name in QUESTION_TYPES}
+
+
+def test_files_are_looked_for_beside_the_configuration(tmp_path: Path) -> None:
+    text = "topics: [writing, email, banks/chess.yaml]\npersona_source: people.jsonl"
+    config = load_config(written(tmp_path, text))
+    assert config.topics[2] == str(tmp_path / "banks" / "chess.yaml")
+    assert config.persona_source == str(tmp_path / "people.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("topics: [writing, email, coding]\npersona: 3", "unknown key 'persona'"),
+        ("topics: [writing, email, coding]\nturns_per_session: {least: 3}", "unknown key 'turns_per_session.least'"),
+        ("topics: []", "topics"),
+        ("seed: 3", "topics: Field required"),
+        ("topics: [writing, email, writing]", "topics: writing is listed 2 times"),
+        ("topics: [writing, email, coding]\npersonas: 0", "personas: .*greater than or equal to 1 .it is 0"),
+        ("topics: [writing, email, coding]\nlanguage: de", "language: .*'en'"),
+        ("topics: [writing, email, coding]\npersona_visible: all", "persona_visible"),
+        ("topics: [writing, email, coding]\nperiods: 5", "periods"),
+        ("topics: [writing, email, coding]\nturns_per_session: {min: 9, max: 8}", "min 9 is above max 8"),
+        (
+            "topics: [writing, email, coding]\nitems_per_topic: 3\nslots_per_topic: 1\nupdates_per_topic: 13",
+            "updates_per_topic: 13 are too many; 3 items and 1 slots over 4 periods change at most 12 times",
+        ),
+        (
+            "topics: [writing, email, coding]\nturns_per_session: {min: 2, max: 4}",
+            "27 events of a topic do not fit into 4 sessions of 2 turns",
+        ),
+        (
+            "topics: [writing, email, coding]\nquestions_per_topic: {recall_facts: 1}",
+            "questions_per_topic.recall_facts",
+        ),
+        (
+            "topics: [writing, email, coding]\nquestions_per_topic: {suggest_new_ideas: -1}",
+            "suggest_new_ideas: -1 is below 0",
+        ),
+        ("topics: [writing, email]", "generalize_to_new_scenarios needs at least 3 topics"),
+        (
+            "topics: [writing, email, coding]\nquestions_per_topic: {revisit_reasons_behind_preference_updates: 9}",
+            "more questions about reasons than updates_per_topic",
+        ),
+        ("- writing", "holds no mapping"),
+        ("topics: [writing", "is no YAML"),
+    ],
+)
+def test_a_bad_configuration_is_one_clear_error_with_the_file(tmp_path: Path, text: str, message: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(UserError, match=message) as caught:
+        load_config(path)
+    assert str(path) in caught.value.message
+
+
+def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as caught:
+        load_config(written(tmp_path, "topics: [writing]\nseeds: 1\nperiods: 9\nfillers: -1"))
+    for word in ("seeds", "periods", "fillers"):
+        assert word in caught.value.message
+    assert all(key in caught.value.hint for key in Config.model_fields)
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"nowhere\.yaml: No such file"):
+        load_config(tmp_path / "nowhere.yaml")
