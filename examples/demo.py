@@ -1,4 +1,4 @@
-"""The main job in small: import an excerpt of the official release, evaluate shortcuts and a dummy, report.
+"""The main job in small: generate a benchmark, build its dataset, score shortcuts and a dummy model, report.
 
 Run it with `make demo`. Everything happens offline, in `.demo/`.
 """
@@ -27,7 +27,10 @@ def main() -> None:
     """Run the demo."""
     shutil.rmtree(DEMO, ignore_errors=True)
     DEMO.mkdir()
-    personamem("import-official", str(ROOT / "examples" / "official_excerpt"), "--out", "personamem")
+    personamem("generate", str(ROOT / "examples" / "tiny.yaml"), "--out", "run", "--workers", "2")
+    personamem("timeline", "run", "--persona", "0", "--topic", "travelPlanning", "--out", "timeline.svg")
+    personamem("assemble", "run", "--split", "32k")
+    personamem("build", "run", "--out", "personamem")
     for policy in ("longest", "shortest", "central"):
         personamem(
             "eval", "--tasks", "personamem_32k", "--model", "personamem-floor", "--model_args", f"policy={policy}"
@@ -35,11 +38,12 @@ def main() -> None:
     personamem("eval", "--tasks", "personamem_32k,personamem_32k_nocontext", "--model", "dummy")
     personamem("report", "results")
     sys.stderr.write(
-        "\nThat was an excerpt of two histories, scored by shortcuts that read none of it and by a guessing model.\n"
-        "Next, with your own model and the whole release:\n"
+        "\nThat was a benchmark of two invented users, scored by shortcuts that read none of it and by a guesser.\n"
+        "Next, the full size and your own model:\n"
         "  source .venv/bin/activate\n"
         "  pip install -e '.[hf]'\n"
-        "  personamem import-official --hub --split 32k --out personamem\n"
+        "  personamem generate examples/full.yaml --out runs/full --workers 2\n"
+        "  personamem assemble runs/full && personamem build runs/full --out personamem\n"
         "  personamem eval --tasks personamem_32k,personamem_32k_nocontext --model hf \\\n"
         "      --model_args pretrained=MODEL --apply_chat_template\n"
         "  personamem report results\n"

@@ -25,8 +25,8 @@ class Turns(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    min: int = Field(default=21, ge=1)
-    max: int = Field(default=25, ge=1)
+    min: int = Field(default=22, ge=1)
+    max: int = Field(default=26, ge=1)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

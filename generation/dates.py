@@ -78,7 +78,13 @@ def spoken_past(date: dt.date, today: dt.date, rng: random.Random) -> str:
         return rng.choice([f"{_NUMBERS[weeks - 1]} weeks ago", f"some {_NUMBERS[weeks - 1]} weeks back", _part(date)])
     if days < 330:
         months = max(2, round(days / 30.4))
-        return rng.choice([f"{_NUMBERS[months - 1]} months ago", f"back in {_MONTHS[date.month - 1]}", _part(date)])
+        return rng.choice(
+            [
+                f"{_NUMBERS[months - 1]} months ago",
+                f"back in {_MONTHS[date.month - 1]}",
+                f"last {_MONTHS[date.month - 1]}",
+            ]
+        )
     month = _MONTHS[date.month - 1]
     forms = [f"in {month} {date.year}", f"in the {_season(date)} of {date.year}"]
     return rng.choice(forms if date.year == today.year else [*forms, f"back in {date.year}"])
@@ -92,9 +98,9 @@ def _within_two_weeks(date: dt.date, today: dt.date) -> list[str]:
     if days == 1:
         return ["yesterday", "only yesterday", "yesterday afternoon"]
     if days < 7:
-        return [f"last {day}", f"on {day}", f"the other day, on {day}"]
+        return [f"last {day}", f"on {day}", "the other day"]
     week = "last week" if days <= 7 + today.weekday() else "the week before last"
-    return [week, f"on {day} of {week}", f"a week ago last {day}" if days > 7 else f"a week ago, on {day}"]
+    return [week, f"on {day} of {week}", f"a week ago last {day}" if days > 7 else "a week ago"]
 
 
 def _part(date: dt.date) -> str:

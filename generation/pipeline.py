@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +14,7 @@ from generation.config import Config
 from generation.errors import UserError
 from generation.llm.client import Backend, Client
 from generation.llm.offline.backend import OfflineBackend
+from generation.parallel import ordered_results, process_pool
 from generation.progress import track
 from generation.prompts import template_digests
 from generation.question_plans import plan_questions
@@ -54,7 +54,12 @@ class Work(NamedTuple):
         return Client(backends[self.backend])
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that shapes the records, by key."""
+        """Return everything that shapes the records, by key.
+
+        Raises:
+            UserError: `persona_source` cannot be read or is faulty.
+        """
+        draw_personas(self.config, self.banks.people)  # a faulty persona_source is refused before there is a folder
         config = self.config.model_dump(mode="json")
         source = self.config.persona_source
         return {
@@ -172,9 +177,7 @@ class _Runner:
     def __enter__(self) -> _Runner:
         _start_worker(self._work)
         if self._workers > 1:
-            # Not `fork`: libraries that run threads, such as tiktoken, must not be forked.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._workers, context, _start_worker, (self._work,))
+            self._pool = process_pool(self._workers, _start_worker, self._work)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -191,7 +194,7 @@ class _Runner:
         for record in track(self._made(name, left), name, len(left)):
             self._store.append(name, record)
         if not tasks:
-            self._store.path(name).touch()
+            self._store.touch(name)
         self.counts[name] = len(tasks)
 
     def _resumed(self, stage: Stage, tasks: Sequence[Any]) -> int:
@@ -214,16 +217,8 @@ class _Runner:
 
     def _made(self, name: str, tasks: Sequence[Any]) -> Iterator[Record]:
         if self._pool is None:
-            for task in tasks:
-                yield _make(name, task)
-            return
-        futures: deque[Future[Record]] = deque()
-        for task in tasks:
-            futures.append(self._pool.submit(_make, name, task))
-            if len(futures) >= self._workers * _AHEAD:
-                yield futures.popleft().result()
-        while futures:
-            yield futures.popleft().result()
+            return (_make(name, task) for task in tasks)
+        return ordered_results(self._pool, self._workers * _AHEAD, partial(_make, name), tasks)
 
 
 _worker: tuple[Client, Banks] | None = None

@@ -6,7 +6,8 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -48,9 +49,11 @@ class RunStore:
         if path.exists():
             store._compare(fingerprint)
             return store
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and not (folder.is_dir() and all(map(_is_remnant, folder.iterdir()))):
             raise UserError(f"{folder} exists and is no run of personamem", "give another --out")
         try:
+            for part in folder.glob(".config.json.*.part"):
+                part.unlink()
             (folder / "stages").mkdir(parents=True, exist_ok=True)
             with replacing(path) as part:
                 part.write_text(json.dumps(fingerprint, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -101,14 +104,10 @@ class RunStore:
             UserError: The file is absent, or a line is damaged; it is named.
         """
         path = self.path(stage)
-        try:
-            file = path.open("rb")
-        except OSError as error:
+        if not path.exists():
             hint = "finish the run: the same personamem generate command again"
-            raise UserError(f"{path}: {error.strerror}", hint) from error
-        with file:
-            for number, line in enumerate(file, start=1):
-                yield _parse(path, number, line, kind)
+            raise UserError(f"{path}: No such file or directory", hint)
+        yield from read_records(path, kind)
 
     def resume(self, stage: str, kind: type[R]) -> Iterator[R]:
         """Yield the records that a stage has already, after cutting a line that a kill left half-written.
@@ -130,6 +129,17 @@ class RunStore:
                 file.truncate(end)
         yield from self.read(stage, kind)
 
+    def touch(self, stage: str) -> None:
+        """Make the file of a stage, if it is not there; it may stay empty.
+
+        Raises:
+            UserError: The file cannot be written.
+        """
+        try:
+            self.path(stage).touch()
+        except OSError as error:
+            raise _unwritable(self.path(stage), error) from error
+
     def append(self, stage: str, record: Record) -> None:
         """Write one record at the end of a stage file.
 
@@ -143,6 +153,55 @@ class RunStore:
                 file.write(_line(record))
         except OSError as error:
             raise _unwritable(path, error) from error
+
+
+def read_records(path: Path, kind: type[R]) -> Iterator[R]:
+    """Yield the records of a file.
+
+    Args:
+        path: A file of JSON lines that each end with a digest.
+        kind: What its records are.
+
+    Raises:
+        UserError: The file cannot be read, or a line is damaged; it is named.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}") from error
+    with file:
+        for number, line in enumerate(file, start=1):
+            yield _parse(path, number, line, kind)
+
+
+@contextmanager
+def writing_records(path: Path) -> Iterator[Callable[[Record], None]]:
+    """Give a function that writes records to a file, which is there when the block ends well, or not at all.
+
+    Args:
+        path: The file to make or replace.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as part, part.open("wb") as file:
+
+            def write(record: Record) -> None:
+                file.write(_line(record))
+
+            yield write
+            file.flush()
+    except OSError as error:
+        raise _unwritable(path, error) from error
+
+
+def _is_remnant(path: Path) -> bool:
+    """Say whether a kill can have left this before the `config.json` of a run was whole."""
+    if path.name == "stages":
+        return path.is_dir() and not any(path.iterdir())
+    return path.match(".config.json.*.part")
 
 
 def _line(record: Record) -> bytes:

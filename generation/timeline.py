@@ -313,7 +313,8 @@ def _events(
         now = [(preference_id, state) for p, preference_id, state in steps if p == period]
         rng.shuffle(now)
         first = dates[period - 1] + dt.timedelta(days=1) if period else dates[0] - dt.timedelta(days=_INITIAL_DAYS)
-        days = sorted(first + dt.timedelta(days=rng.randrange((dates[period] - first).days + 1)) for _ in now)
+        # Not on the day of the session: what was tried this morning is no lasting view yet.
+        days = sorted(first + dt.timedelta(days=rng.randrange((dates[period] - first).days)) for _ in now)
         for (preference_id, state), day in zip(now, days, strict=True):
             previous = last.get(preference_id)
             reason, motive = reasons.draw() if previous else (None, None)

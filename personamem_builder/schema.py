@@ -98,6 +98,16 @@ OPTIONAL_QUESTION_FIELDS: Final = (
 )
 """Columns that some official files carry; a dataset has them, null where unknown, when any of its files has."""
 
+GENERATED_QUESTION_FIELDS: Final = (
+    pa.field("option_states", pa.list_(pa.list_(pa.string()))),
+    pa.field("option_roles", pa.list_(pa.string())),
+    pa.field("option_stereotypical", pa.list_(pa.bool_())),
+    pa.field("updates_spanned", pa.int32()),
+    pa.field("source_question_id", pa.string()),
+)
+"""Columns of generated data: what each option asserts, how that stands to the history (`current`, `outdated`, …),
+whether it follows a stereotype, the updates among the evidence, and the question of the run that is asked here."""
+
 CONTEXT_SCHEMA: Final = pa.schema(
     [
         ("shared_context_id", pa.string()),

@@ -84,13 +84,13 @@ def draw_timeline(persona: Persona, topic: TopicHistory, path: Path) -> None:
         _draw_row(axes, topic, _chain(topic, preference), y)
     for session in topic.sessions:
         axes.axvline(_position(topic, session.period, 1.0), color="0.85", zorder=0)
-    axes.set_yticks(range(len(rows)), [f"{row.subject} ({row.kind})" for row in rows])
+    axes.set_yticks(range(len(rows)), [f"{row.subject} ({row.kind})" for row in rows], parse_math=False)
     axes.set_xticks(
         [_position(topic, s.period, 1.0) for s in topic.sessions],
         [f"{PERIODS[s.period]}\n{s.date}" for s in topic.sessions],
     )
     axes.set_xlim(-0.1, len(topic.sessions) + 0.5)
-    axes.set_title(f"{persona.name} (persona {persona.persona_id}): {topic.topic}")
+    axes.set_title(f"{persona.name} (persona {persona.persona_id}): {topic.topic}", parse_math=False)
     axes.spines[["top", "right"]].set_visible(False)
     try:
         with replacing(path) as part:
@@ -121,4 +121,4 @@ def _draw_row(axes: Axes, topic: TopicHistory, chain: list[Event], y: int) -> No
         color = {"like": "tab:green", "dislike": "tab:red"}.get(event.state, f"C{i}")
         axes.plot([x, max(x, end)], [y, y], color=color, linewidth=2, alpha=0.4, zorder=1)
         axes.plot([x], [y], marker="o" if event.reason is None else "D", color=color, markersize=6, zorder=2)
-        axes.annotate(_state(event), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7)
+        axes.annotate(_state(event), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, parse_math=False)

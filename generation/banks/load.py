@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -19,6 +20,7 @@ from generation.banks.scenarios import ScenarioBank
 from generation.banks.topic import TopicBank
 from generation.config import Config, describe
 from generation.errors import UserError
+from generation.grammar import may_mention
 
 B = TypeVar("B", bound=BankModel)
 
@@ -72,8 +74,8 @@ def load_banks(config: Config) -> Banks:
         config: The configuration.
 
     Raises:
-        UserError: A topic is unknown, a bank file is absent or faulty, two banks have one id, or a bank is too small
-            for the configuration.
+        UserError: A topic is unknown, a bank file is absent or faulty, two banks have one id, a bank is too small
+            for the configuration, or it names something that chats of all topics speak of.
     """
     digests: dict[str, str] = {}
     topics: dict[str, TopicBank] = {}
@@ -85,7 +87,7 @@ def load_banks(config: Config) -> Banks:
             raise UserError(f"{name}: a bank with the id {bank.id!r} is among the topics already", "change its id")
         _check_size(name, bank, config)
         topics[bank.id] = bank
-    return Banks(
+    banks = Banks(
         topics=topics,
         people=_load(_FILES / "people.yaml", PeopleBank, digests),
         life=_load(_FILES / "life.yaml", LifeBank, digests),
@@ -94,6 +96,10 @@ def load_banks(config: Config) -> Banks:
         answers=_load(_FILES / "answers.yaml", Answers, digests),
         digests=digests,
     )
+    for name, bank in zip(config.topics, topics.values(), strict=True):
+        if name.endswith(".yaml"):  # the shipped ones are tested
+            _check_names(name, bank, banks)
+    return banks
 
 
 def _topic_path(name: str) -> Path:
@@ -127,6 +133,27 @@ def _parse(path: Path, content: bytes, kind: type[Any]) -> Any:
         raise UserError(f"{path} is no YAML: {error}") from error
     except ValidationError as error:
         raise UserError(f"{path}: {describe(error)}", "the form of a bank file is in docs/banks.md") from error
+
+
+def _check_names(name: str, bank: TopicBank, banks: Banks) -> None:
+    """Refuse items and values that users would mention without meaning them."""
+    texts = [text for field in type(banks.phrases).model_fields for text in getattr(banks.phrases, field)]
+    texts += [text for event in banks.life.events for text in (*event.told, *event.asks, *event.replies)]
+    texts += [text for talk in banks.life.small_talk for text in (talk.say, talk.reply)]
+    words = [(text.lower(), set(_WORD.findall(text.lower()))) for text in texts]
+    found = [
+        phrase
+        for phrase in map(str.lower, bank.names())
+        if any(set(_WORD.findall(phrase)) <= there and may_mention(text, phrase) for text, there in words)
+    ]
+    if found:
+        raise UserError(
+            f"{name}: chats of all topics speak of {', '.join(map(repr, found))}",
+            "use longer names, which nobody mentions but a user with a view on them",
+        )
+
+
+_WORD: Final = re.compile(r"[^\W_]+")
 
 
 def _check_size(name: str, bank: TopicBank, config: Config) -> None:

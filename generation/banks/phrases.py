@@ -22,6 +22,7 @@ class Phrases(BankModel):
         stance_dislike_now: The user has come to dislike `{item}`.
         reason_leads: Why something changed; `{reason}`, a first-person clause.
         update_leads: Something has changed; not what.
+        datings: When a change began, `{when}`; before its reason.
         fact_leads: The user is about to tell of something.
         reflections: The user's asides, free of preferences.
     """
@@ -37,6 +38,7 @@ class Phrases(BankModel):
     stance_dislike_now: list[Template] = Field(min_length=1)
     reason_leads: list[Template] = Field(min_length=1)
     update_leads: list[Template] = Field(min_length=1)
+    datings: list[Template] = Field(min_length=1)
     fact_leads: list[Template] = Field(min_length=1)
     reflections: list[Template] = Field(min_length=1)
 

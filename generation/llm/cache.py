@@ -22,17 +22,18 @@ class ReplyCache:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            with self._connect() as connection:
-                connection.execute("PRAGMA journal_mode=WAL")
-                connection.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
-        except sqlite3.Error as error:
-            raise UserError(f"{path} cannot be used as a cache of replies: {error}", "move it away") from error
+        with self._connect() as connection:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
-        with closing(sqlite3.connect(self._path, timeout=60)) as connection, connection:
-            yield connection
+        try:
+            with closing(sqlite3.connect(self._path, timeout=60)) as connection, connection:
+                yield connection
+        except sqlite3.Error as error:
+            hint = "move it away, or free some space if the disk is full"
+            raise UserError(f"{self._path} cannot be used as a cache of replies: {error}", hint) from error
 
     def get(self, key: str) -> str | None:
         """Return the reply kept under a key, if there is one."""

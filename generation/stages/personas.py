@@ -92,7 +92,7 @@ def draw_personas(config: Config, bank: PeopleBank) -> list[PersonaTask]:
                 f"persona_source: {config.persona_source} has {len(found)} lines, but personas is {config.personas}",
                 "lower personas, or add lines",
             )
-        descriptions = rng_for(config.seed, "descriptions").sample(found, config.personas)
+        descriptions = rng_for(config.seed, "descriptions").sample(found, len(found))[: config.personas]
     return [_draw(config, bank, i, description) for i, description in enumerate(descriptions)]
 
 

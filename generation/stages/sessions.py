@@ -28,7 +28,8 @@ from generation.records import (
 )
 from generation.seeds import rng_for
 
-_LIFE_EVENTS: Final = 3  # of the general history, that a session speaks of
+_LIFE_EVENTS: Final = 3  # of the general history, that a session speaks of at most
+_NEWS_DAYS: Final = {"short": 120, "long": 365}  # how long people go on telling of something
 _LABEL: Final = re.compile(r"^\s*(user|assistant|human|ai|patient|therapist|side_note)\s*:", re.IGNORECASE)
 
 
@@ -64,7 +65,7 @@ def session_tasks(config: Config, persona: Persona, history: History, banks: Ban
             persona_id=persona.persona_id,
             topic=topic.topic,
             plan=plan,
-            facts=_facts(config, persona, history, topic, plan, banks.topics[topic.topic]),
+            facts=_facts(config, persona, history, topic, plan, banks),
         )
         for topic in history.topics
         for plan in topic.sessions
@@ -72,9 +73,11 @@ def session_tasks(config: Config, persona: Persona, history: History, banks: Ban
 
 
 def _facts(
-    config: Config, persona: Persona, history: History, topic: TopicHistory, plan: SessionPlan, bank: TopicBank
+    config: Config, persona: Persona, history: History, topic: TopicHistory, plan: SessionPlan, banks: Banks
 ) -> dict[str, Any]:
     rng = rng_for(config.seed, "session", persona.persona_id, topic.topic, plan.period)
+    bank = banks.topics[topic.topic]
+    reversals = {entry.id: entry.after for entry in banks.life.events if entry.after is not None}
     events = {event.event_id: event for event in topic.events}
     turns = rng.randint(config.turns_per_session.min, config.turns_per_session.max)
     return {
@@ -99,7 +102,7 @@ def _facts(
                 "text": event.text,
                 "when": spoken_past(event.date, plan.date, rng),
             }
-            for event in _life_events(config, history.general, topic, plan, turns - len(plan.event_ids))
+            for event in _life_events(config, history.general, topic, plan, reversals)[: turns - len(plan.event_ids)]
         ],
         "never": _never(topic),
     }
@@ -129,14 +132,21 @@ def _event_facts(event: Event, topic: TopicHistory, bank: TopicBank, when: str) 
 
 
 def _life_events(
-    config: Config, general: Sequence[GeneralEvent], topic: TopicHistory, plan: SessionPlan, room: int
+    config: Config, general: Sequence[GeneralEvent], topic: TopicHistory, plan: SessionPlan, reversals: dict[str, str]
 ) -> list[GeneralEvent]:
-    """Choose life events of the past for a session: none that another session of the topic speaks of."""
-    shares = [
-        rng_for(config.seed, "life", topic.topic, event.event_id).randrange(len(topic.sessions)) for event in general
-    ]
-    past = [e for e, share in zip(general, shares, strict=True) if e.date <= plan.date and share == plan.period]
-    return past[-min(_LIFE_EVENTS, max(0, room)) :] if room > 0 else []
+    """Choose life events for a session: recent ones that nothing has undone, and none that the topic has had."""
+
+    def is_news(event: GeneralEvent) -> bool:
+        age = (plan.date - event.date).days
+        return 0 <= age <= _NEWS_DAYS[event.term] and event.subject not in undone
+
+    undone = {reversals[event.subject] for event in general if event.date <= plan.date and event.subject in reversals}
+    shares = {
+        event.event_id: rng_for(config.seed, "life", topic.topic, event.event_id).randrange(len(topic.sessions))
+        for event in general
+    }
+    news = [event for event in general if is_news(event) and shares[event.event_id] == plan.period]
+    return news[-_LIFE_EVENTS:]
 
 
 def session_request(task: SessionTask) -> Request:

@@ -14,6 +14,8 @@ from generation.errors import UserError
 _COMMANDS: Final = {
     "generate": ("generate:generate", "Generate personas, histories, sessions and questions."),
     "timeline": ("timeline:timeline", "Show how a persona's preferences evolve."),
+    "assemble": ("assemble:assemble", "Put the sessions of a run together to long contexts."),
+    "build": ("build:build", "Write the dataset folder of a run."),
     "import-official": (
         "import_official:import_official",
         "Turn the official release into a dataset folder.",

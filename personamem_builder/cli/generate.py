@@ -25,17 +25,23 @@ from generation.store import RunStore
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
 @click.option("--preview", is_flag=True, help="Print a sample and write nothing.")
 @click.option("--estimate", is_flag=True, help="Print what the run would take, and write nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print the counts, or the estimate, as JSON.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    envvar="PERSONAMEM_GENERATE_JSON",
+    help="Print the counts, or the estimate, as JSON.",
+)
 def generate(
     config: Path, out: Path | None, backend: str, workers: int, preview: bool, estimate: bool, as_json: bool
 ) -> None:
-    r"""Generate personas, histories, sessions and questions from CONFIG, a YAML file such as examples/tiny.yaml.
+    """Generate personas, histories, sessions and questions from CONFIG, a YAML file such as examples/tiny.yaml.
 
     The same command again goes on where an interrupted run stopped. The same configuration gives the same bytes, with
     any number of workers.
 
-    \b
     personamem generate examples/tiny.yaml --preview
+
     personamem generate examples/full.yaml --out runs/full --workers 2
     """
     settings = load_config(config)

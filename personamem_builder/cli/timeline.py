@@ -14,14 +14,21 @@ from personamem_builder.timeline import draw_timeline, timeline_text, topic_hist
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--persona", "persona_id", type=int, default=0, show_default=True, help="Number of the persona.")
+@click.option(
+    "--persona",
+    "persona_id",
+    type=int,
+    default=0,
+    show_default=True,
+    envvar="PERSONAMEM_TIMELINE_PERSONA",
+    help="Number of the persona.",
+)
 @click.option("--topic", required=True, help="Id of the topic, e.g. travelPlanning.")
 @click.option("--out", type=click.Path(path_type=Path), help="Also draw a picture: a path that ends in .svg or .png.")
 def timeline(run: Path, persona_id: int, topic: str, out: Path | None) -> None:
-    r"""Show how the preferences of a persona evolve in a topic, from the folder of a RUN.
+    """Show how the preferences of a persona evolve in a topic, from the folder of a RUN.
 
-    \b
-    personamem timeline runs/full --persona 0 --topic travelPlanning --out travel.svg
+    personamem timeline runs/full --topic travelPlanning --out travel.svg
     """
     store = RunStore(run)
     store.fingerprint()

@@ -124,7 +124,7 @@ def _files_digest(folder: Path) -> str:
     """Return a digest of the data's bytes: it becomes part of the cache key, so a changed folder is never stale."""
     import hashlib
 
-    from personamem_builder.dataset.folder import file_digest
+    from generation.files import file_digest
 
     digests = "".join(file_digest(path) for path in sorted((folder / "data").iterdir()))
     return hashlib.sha256(digests.encode()).hexdigest()

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from personamem_builder.dataset.folder import file_digest
-from personamem_builder.dataset.write import Source, write_dataset
+from generation.files import file_digest
+from personamem_builder.dataset.write import Source, Split, write_dataset
 from personamem_builder.official.hub import OFFICIAL_REVISION, download_release
 from personamem_builder.official.release import contexts_file, questions_file, read_release
 from personamem_builder.schema import SPLITS
@@ -45,7 +45,8 @@ def import_release(path: Path, out: Path) -> Imported:
         version="1.0.0",
         fingerprint=hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest(),
     )
-    return Imported(write_dataset(out, release.questions, release.contexts, source, release.notes), release.notes)
+    splits = {name: Split(table, [release.contexts[name]]) for name, table in release.questions.items()}
+    return Imported(write_dataset(out, splits, source, release.notes), release.notes)
 
 
 def import_from_hub(out: Path, splits: Sequence[str] = (), revision: str | None = None) -> Imported:

@@ -7,11 +7,11 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,18 +19,19 @@ import pyarrow.parquet as pq
 from filelock import FileLock
 
 from generation.errors import UserError
+from generation.files import file_digest
 from generation.tokenizer import TOKENIZER
 from personamem_builder.dataset.card import render_card
 from personamem_builder.dataset.folder import (
     FORMAT,
     MANIFEST,
+    ContentDigest,
     content_digest,
     contexts_path,
-    file_digest,
     is_dataset_folder,
     questions_path,
 )
-from personamem_builder.schema import SCHEMA_VERSION
+from personamem_builder.schema import CONTEXT_SCHEMA, SCHEMA_VERSION
 
 CANARY: Final = "personamem:canary:7f0c2b1e-5a8d-4d0e-9c43-2f6b1d7a90e5"
 """Marks our data files, so that a model trained on them can be found out. Never reuse it elsewhere."""
@@ -55,19 +56,24 @@ class Source:
     fingerprint: str
 
 
-def write_dataset(
-    out: Path,
-    questions: Mapping[str, pa.Table],
-    contexts: Mapping[str, pa.Table],
-    source: Source,
-    notes: Sequence[str] = (),
-) -> dict[str, Any]:
+class Split(NamedTuple):
+    """The two tables of a split.
+
+    Attributes:
+        questions: Sorted by (context, end index).
+        contexts: The shared contexts, as a stream of tables: only one of them has to be in memory.
+    """
+
+    questions: pa.Table
+    contexts: Iterable[pa.Table]
+
+
+def write_dataset(out: Path, splits: Mapping[str, Split], source: Source, notes: Sequence[str] = ()) -> dict[str, Any]:
     """Write a dataset folder, replacing an older one only once the new one is whole.
 
     Args:
         out: The folder to make.
-        questions: The question table of each split, sorted by (context, end index).
-        contexts: The shared-context table of each split.
+        splits: The tables of each split.
         source: Where the content comes from.
         notes: Known oddities, for the card.
 
@@ -80,11 +86,8 @@ def write_dataset(
     try:
         with _replaced(out) as folder:
             (folder / "data").mkdir()
-            for split, table in questions.items():
-                pq.write_table(table, folder / questions_path(split), compression="zstd")
-                # A row group a context: any one of them can be read alone, also from the Hub.
-                pq.write_table(contexts[split], folder / contexts_path(split), compression="zstd", row_group_size=1)
-            manifest = _manifest(folder, questions, contexts, source)
+            entries = {name: _write_split(folder, name, split) for name, split in splits.items()}
+            manifest = _manifest(folder, entries, source)
             (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             (folder / "README.md").write_text(render_card(manifest, notes), encoding="utf-8")
             _sync(folder)
@@ -93,22 +96,26 @@ def write_dataset(
     return manifest
 
 
-def _manifest(
-    folder: Path, questions: Mapping[str, pa.Table], contexts: Mapping[str, pa.Table], source: Source
-) -> dict[str, Any]:
-    splits = {
-        split: {
-            "questions": table.num_rows,
-            "shared_contexts": contexts[split].num_rows,
-            "personas": pc.count_distinct(table["persona_id"]).as_py(),
-            "max_context_length_in_tokens": pc.max(table["context_length_in_tokens"]).as_py(),
-            "digests": {
-                "benchmark": content_digest(table),
-                "shared_contexts": content_digest(contexts[split]),
-            },
-        }
-        for split, table in questions.items()
+def _write_split(folder: Path, name: str, split: Split) -> dict[str, Any]:
+    """Write the two files of a split and return its entry in the manifest."""
+    pq.write_table(split.questions, folder / questions_path(name), compression="zstd")
+    digest, count = ContentDigest(), 0
+    with pq.ParquetWriter(folder / contexts_path(name), CONTEXT_SCHEMA, compression="zstd") as writer:
+        for table in split.contexts:
+            # A row group a context: any one of them can be read alone, also from the Hub.
+            writer.write_table(table, row_group_size=1)
+            digest.update(table)
+            count += table.num_rows
+    return {
+        "questions": split.questions.num_rows,
+        "shared_contexts": count,
+        "personas": pc.count_distinct(split.questions["persona_id"]).as_py(),
+        "max_context_length_in_tokens": pc.max(split.questions["context_length_in_tokens"]).as_py(),
+        "digests": {"benchmark": content_digest(split.questions), "shared_contexts": digest.hexdigest()},
     }
+
+
+def _manifest(folder: Path, splits: dict[str, dict[str, Any]], source: Source) -> dict[str, Any]:
     digests = {split: entry["digests"] for split, entry in splits.items()}
     return {
         "format": FORMAT,

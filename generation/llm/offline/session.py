@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
@@ -16,6 +18,10 @@ Facts = Mapping[str, Any]
 T = TypeVar("T")
 
 _TALKS_IN_A_PERIOD: Final = 12  # questions about the topic in a session, so that four sessions need no question twice
+_YES_OR_NO: Final = re.compile(r"(Yes|No|Not)\b")
+_ANNOUNCES: Final = re.compile(r"^(A |An )?([Nn]ews|[Cc]hange|new )|[Tt]here (is|has been) a change|\b[Cc]hanged?\b")
+_COLD: Final = re.compile(r"\b(snow|frost|sleet|icicle|frozen|black ice|Christmas|Advent)", re.IGNORECASE)
+_HOT: Final = re.compile(r"\b(heatwave|heat wave|swelter|sunburn|scorching|thirty degrees|midsummer)", re.IGNORECASE)
 _SMALL_TALK_SHARE: Final = 1 / 3  # at least, of the exchanges that tell nothing
 
 
@@ -31,6 +37,11 @@ class _Deck(Generic[T]):
         if not self._left:
             self._left = self._rng.sample(self._entries, len(self._entries))
         return self._left.pop()
+
+
+def in_season(text: str, month: int) -> bool:
+    """Say whether a remark about the weather fits a month; the users live in the north."""
+    return not (_COLD.search(text) and 5 <= month <= 9) and not (_HOT.search(text) and not 5 <= month <= 9)
 
 
 class _Exchange(NamedTuple):
@@ -71,10 +82,13 @@ class _Writer:
         self._bank: TopicBank = banks.topics[facts["topic"]]
         self._life = {event.id: event for event in banks.life.events}
         self._phrases = {name: _Deck(getattr(banks.phrases, name), rng) for name in type(banks.phrases).model_fields}
-        fields = ("frames", "likes", "dislikes", "colour", "followups")
+        fields = ("frames", "likes", "dislikes", "followups")
         self._topic = {name: _Deck(getattr(self._bank, name), rng) for name in fields}
-        self._small_talk = _Deck(banks.life.small_talk, rng)
+        month = dt.date.fromisoformat(facts["date"]).month
+        self._topic["colour"] = _Deck([text for text in self._bank.colour if in_season(text, month)], rng)
+        self._small_talk = _Deck([talk for talk in banks.life.small_talk if in_season(talk.say, month)], rng)
         self._talks = self._talks_of_period(seed)
+        self._first = self._last = False  # whether this is the first or the last exchange
 
     def _talks_of_period(self, seed: int) -> Iterator[Talk]:
         talks = self._bank.talks
@@ -94,7 +108,8 @@ class _Writer:
         self._rng.shuffle(kinds)
         events, life = iter(self._facts["events"]), iter(self._facts["life"])
         written: list[_Exchange] = []
-        for kind in kinds:
+        for number, kind in enumerate(kinds, start=1):
+            self._first, self._last = number == 1, number == turns
             if kind == "event":
                 written.append(self._event(next(events)))
             elif kind == "life":
@@ -121,12 +136,26 @@ class _Writer:
 
     def _answer(self, talk: Talk, personal: bool) -> str:
         parts = [self._say("acknowledgements")] if personal else []
-        if self._chance(0.6):
+        answer = expand(talk.answer, self._rng)
+        if self._chance(0.6) and not _YES_OR_NO.match(answer):
             parts.append(self._say("answer_leads"))
-        parts.append(expand(talk.answer, self._rng))
-        if self._chance(0.9):
+        parts.append(answer)
+        if not self._last:  # a farewell follows, to which a question would not fit
             parts.append(self._tell("followups"))
         return " ".join(parts)
+
+    def _lead(self, share: float) -> list[str]:
+        """Return an opener now and then; the first exchange begins with the greeting."""
+        return [self._say("openers")] if not self._first and self._chance(share) else []
+
+    def _aside(self) -> list[str]:
+        """Return a thought about what was told, something else by the way, both, or nothing."""
+        thought = [self._say("reflections")] if self._chance(0.5) else []
+        return [*thought, self._tell("colour")] if self._chance(0.6) else thought
+
+    def _remark(self) -> list[str]:
+        """Return how small talk begins: always with a remark, so that it is never the same twice."""
+        return [*self._lead(0.3), self._tell("colour")]
 
     def _ask(self, talk: Talk) -> str:
         return (
@@ -135,9 +164,7 @@ class _Writer:
 
     def _event(self, event: Facts) -> _Exchange:
         told = {"fact": self._fact, "item": self._item, "slot": self._slot_value}[event["kind"]](event)
-        told.append(self._say("reflections"))
-        if self._chance(0.8):
-            told.append(self._tell("colour"))
+        told += self._aside()
         talk = next(self._talks)
         user = " ".join([*told, self._ask(talk)])
         return _Exchange(user, self._answer(talk, personal=True), (event["event_id"],))
@@ -164,9 +191,9 @@ class _Writer:
         slot: Slot = next(slot for slot in self._bank.slots if slot.id == event["subject"])
         if event["changed"]:
             change = expand(self._rng.choice(slot.update), self._rng, value=event["state"])
-            return [self._say("update_leads"), *self._with_reason(change, event)]
-        lead = [self._say("openers")] if self._chance(0.6) else []
-        return [*lead, expand(self._rng.choice(slot.first), self._rng, value=event["state"])]
+            lead = [] if _ANNOUNCES.search(change) else [self._say("update_leads")]
+            return [*lead, *self._with_reason(change, event)]
+        return [*self._lead(0.6), expand(self._rng.choice(slot.first), self._rng, value=event["state"])]
 
     def _with_reason(self, change: str, event: Facts) -> list[str]:
         reason = next(
@@ -175,22 +202,20 @@ class _Writer:
             for reason in reasons
             if reason.recalled == event["reason"]
         )
-        return [change, self._say("reason_leads", reason=expand_phrase(reason.told, self._rng))]
+        because = self._say("reason_leads", reason=expand_phrase(reason.told, self._rng))
+        return [change, self._say("datings", when=event["when"]), because]
 
     def _life_event(self, event: Facts) -> _Exchange:
         entry: LifeEvent = self._life[event["subject"]]
         told = expand(self._rng.choice(entry.told), self._rng, when=event["when"])
-        lead = [self._say("openers")] if self._chance(0.5) else []
-        user = " ".join([*lead, told, self._tell("colour"), expand(self._rng.choice(entry.asks), self._rng)])
+        user = " ".join([*self._remark(), told, expand(self._rng.choice(entry.asks), self._rng)])
         return _Exchange(user, expand(self._rng.choice(entry.replies), self._rng))
 
     def _chat(self) -> _Exchange:
         entry = self._small_talk.draw()
-        return _Exchange(f"{self._tell('colour')} {expand(entry.say, self._rng)}", expand(entry.reply, self._rng))
+        return _Exchange(" ".join([*self._remark(), expand(entry.say, self._rng)]), expand(entry.reply, self._rng))
 
     def _question(self) -> _Exchange:
         talk = next(self._talks)
-        lead = [self._tell("colour")]
-        if self._chance(0.5):
-            lead.insert(0, self._say("openers"))
+        lead = [*self._lead(0.5), self._tell("colour")]
         return _Exchange(" ".join([*lead, self._ask(talk)]), self._answer(talk, personal=False))

@@ -195,7 +195,12 @@ def test_small_talk_has_no_slots() -> None:
 
 def test_phrases_have_the_slots_that_sessions_fill() -> None:
     phrases = small_banks().phrases
-    needed = {"stance_like_now": {"item"}, "stance_dislike_now": {"item"}, "reason_leads": {"reason"}}
+    needed = {
+        "stance_like_now": {"item"},
+        "stance_dislike_now": {"item"},
+        "reason_leads": {"reason"},
+        "datings": {"when"},
+    }
     for name in type(phrases).model_fields:
         for text in getattr(phrases, name):
             if name == "greetings":

@@ -18,7 +18,7 @@ from generation.errors import UserError
 from personamem_builder.dataset.folder import changed_files, content_digest, read_manifest
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.dataset.official import import_release
-from personamem_builder.dataset.write import CANARY, Source, write_dataset
+from personamem_builder.dataset.write import CANARY, Source, Split, write_dataset
 from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA
 
 SOURCE = Source(name="a test", url="https://example.org", license="mit", version="1.2.3", fingerprint="f" * 64)
@@ -49,8 +49,12 @@ def write(out: Path, text: str = "What now?") -> dict[str, Any]:
     questions = [question("c1", 2, text), question("c1", 3, text), question("c2", 3, text)]
     return write_dataset(
         out,
-        {"32k": pa.Table.from_pylist(questions, schema=QUESTION_SCHEMA)},
-        {"32k": pa.Table.from_pylist([context("c1"), context("c2")], schema=CONTEXT_SCHEMA)},
+        {
+            "32k": Split(
+                pa.Table.from_pylist(questions, schema=QUESTION_SCHEMA),
+                [pa.Table.from_pylist([context(key)], schema=CONTEXT_SCHEMA) for key in ("c1", "c2")],
+            )
+        },
         SOURCE,
     )
 
@@ -238,9 +242,9 @@ def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise OSError(errno.ENOSPC, "No space left on device")
         pq_write_table(*arguments, **options)
 
-    pq_write_table = pq.write_table
+    pq_write_table = pq.ParquetWriter.write_table
     with monkeypatch.context() as patch:
-        patch.setattr(pq, "write_table", write_table)
+        patch.setattr(pq.ParquetWriter, "write_table", write_table)
         with pytest.raises(UserError) as raised:
             write(out, "new")
     assert str(out) in raised.value.message
@@ -284,13 +288,13 @@ def test_a_place_that_cannot_be_written_is_an_error_for_people(tmp_path: Path) -
 KILLED = """
 import importlib.util, os, signal, sys
 from pathlib import Path
-import pyarrow.parquet
+from pyarrow.parquet import ParquetWriter
 from personamem_builder.dataset import write
 
 spec = importlib.util.spec_from_file_location("test_write", sys.argv[1])
 helpers = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(helpers)
-owner, name, at = {"write_table": (pyarrow.parquet, "write_table", 2), "rename": (Path, "rename", 2)}[sys.argv[3]]
+owner, name, at = {"write_table": (ParquetWriter, "write_table", 2), "rename": (Path, "rename", 2)}[sys.argv[3]]
 original, calls = getattr(owner, name), []
 
 def killed(*arguments, **options):
@@ -327,7 +331,7 @@ def test_a_kill_between_the_two_renames_loses_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pq, "write_table", full_disk)
+        patch.setattr(pq.ParquetWriter, "write_table", full_disk)
         with pytest.raises(UserError):
             write(out, "new")
     assert texts(out) == {"old"}

@@ -1,0 +1,111 @@
+"""What contexts are put together from: the sessions of a persona and the fillers, as messages with their tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from generation.errors import UserError
+from generation.records import Filler, History, Message, Persona, Question, Session
+from generation.store import RunStore
+from generation.tokenizer import load_encoding
+
+R = TypeVar("R")
+
+
+class Piece(NamedTuple):
+    """The messages of a conversation, and the tokens of each."""
+
+    id: str
+    messages: tuple[Message, ...]
+    tokens: tuple[int, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of all messages."""
+        return sum(self.tokens)
+
+
+class Material(NamedTuple):
+    """Everything of one persona.
+
+    Attributes:
+        persona: The user.
+        system: What the model is shown of the user at the start of each session; empty for nothing.
+        system_tokens: Its tokens.
+        history: What happens to them.
+        sessions: By id.
+        questions: Those that may be asked.
+        question_tokens: The tokens of each question's message, by question id.
+    """
+
+    persona: Persona
+    system: str
+    system_tokens: int
+    history: History
+    sessions: dict[str, Piece]
+    questions: tuple[Question, ...]
+    question_tokens: dict[str, int]
+
+
+def count(text: str) -> int:
+    """Return the `o200k_base` tokens of a text."""
+    return len(load_encoding()[0].encode_ordinary(text))
+
+
+def piece(id_: str, messages: Sequence[Message]) -> Piece:
+    """Count the tokens of a conversation."""
+    return Piece(id_, tuple(messages), tuple(count(message.content) for message in messages))
+
+
+def visible_persona(persona: Persona, visible: str) -> str:
+    """Return what the model is shown of a user.
+
+    Args:
+        persona: The user.
+        visible: `demographics`, `full` or `none`.
+    """
+    shown = {"demographics": persona.demographics, "full": f"{persona.demographics}\n{persona.profile}", "none": ""}
+    return f"About the user. {shown[visible]}" if shown[visible] else ""
+
+
+def read_fillers(store: RunStore) -> list[Piece]:
+    """Read the fillers of a run."""
+    return [piece(filler.filler_id, filler.messages) for filler in store.read("fillers", Filler)]
+
+
+def read_material(store: RunStore) -> Iterator[Material]:
+    """Yield the material of each persona of a run; one at a time is in memory.
+
+    Raises:
+        UserError: The run is not finished, was changed by hand, or has no questions.
+    """
+    visible = store.fingerprint()["persona_visible"]
+    sessions = groupby(store.read("sessions", Session), key=lambda session: session.persona_id)
+    questions = groupby(store.read("questions", Question), key=lambda question: question.persona_id)
+    histories = store.read("histories", History)
+    for persona in store.read("personas", Persona):
+        own = tuple(_of(persona.persona_id, questions, store.path("questions")))
+        system = visible_persona(persona, visible)
+        yield Material(
+            persona=persona,
+            system=system,
+            system_tokens=count(system) if system else 0,
+            history=next(histories),
+            sessions={
+                session.session_id: piece(session.session_id, session.messages)
+                for session in _of(persona.persona_id, sessions, store.path("sessions"))
+            },
+            questions=own,
+            question_tokens={question.question_id: count(question.message) for question in own},
+        )
+
+
+def _of(persona_id: int, groups: Iterator[tuple[int, Iterator[R]]], path: Path) -> Iterator[R]:
+    found, group = next(groups, (None, iter(())))
+    if found != persona_id:
+        hint = "finish the run: the same personamem generate command again"
+        raise UserError(f"{path} holds nothing of persona {persona_id}", hint)
+    return group

@@ -1,0 +1,143 @@
+"""Which sessions a context holds, and what stands between them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from generation.errors import UserError
+from generation.records import QUESTION_TYPES, History, Question, SessionPlan
+from personamem_builder.assemble.material import Material, Piece
+from personamem_builder.assemble.records import Block
+from personamem_builder.assemble.sizes import EMPTIEST, FULLEST, Size
+
+_DRAWS: Final = 24  # selections among which the one with most types and questions is taken
+_STAY: Final = 4  # how much likelier a topic that is in the context is to go on than another to begin
+
+
+class Chosen(NamedTuple):
+    """A session of a context."""
+
+    topic: str
+    plan: SessionPlan
+
+
+def select_sessions(
+    history: History,
+    lengths: Mapping[str, int],
+    questions: Sequence[Question],
+    n_blocks: int,
+    budget: int | None,
+    rng: random.Random,
+) -> list[Chosen]:
+    """Choose the sessions of a context: of each topic the first few, so that no update comes before what it updates.
+
+    Args:
+        history: All sessions of the persona.
+        lengths: Tokens of each session, by id.
+        questions: Those of the persona; of several random selections the one that can hold most types, and most
+            questions, is taken.
+        n_blocks: How many sessions at most.
+        budget: How many tokens at most; None for any.
+        rng: Decides.
+
+    Returns:
+        The sessions in order of their dates, which is one order over all topics.
+    """
+    cores = [question.after_session_ids for question in questions if len(question.after_session_ids) > 1]
+    best: list[Chosen] = []
+    best_score = (-1, -1)
+    for _ in range(_DRAWS):
+        core = rng.choice(cores) if cores else ()
+        chosen = _draw(history, lengths, core, n_blocks, budget, rng)
+        score = _score({c.plan.session_id for c in chosen}, questions)
+        if score > best_score:
+            best, best_score = chosen, score
+    return sorted(best, key=lambda chosen: chosen.plan.date)
+
+
+def _score(held: set[str], questions: Sequence[Question]) -> tuple[int, int]:
+    possible = [q.question_type for q in questions if held.issuperset(q.after_session_ids)]
+    types = set(possible)
+    return len(types & set(QUESTION_TYPES)), min((possible.count(t) for t in types), default=0)
+
+
+def _draw(
+    history: History,
+    lengths: Mapping[str, int],
+    core: Sequence[str],
+    n_blocks: int,
+    budget: int | None,
+    rng: random.Random,
+) -> list[Chosen]:
+    """Draw one selection, beginning with the sessions that `core` needs, if they fit."""
+    chosen: list[Chosen] = []
+    following = {topic.topic: list(topic.sessions) for topic in history.topics}
+    tokens = 0
+
+    def take(topic: str) -> bool:
+        nonlocal tokens
+        plan = following[topic][0]
+        if len(chosen) == n_blocks or (budget is not None and tokens + lengths[plan.session_id] > budget):
+            return False
+        tokens += lengths[plan.session_id]
+        chosen.append(Chosen(topic, following[topic].pop(0)))
+        return True
+
+    for topic in history.topics:
+        needed = [plan.period for plan in topic.sessions if plan.session_id in core]
+        for _ in range(max(needed) + 1 if needed else 0):
+            take(topic.topic)
+    open_ = [topic for topic, plans in following.items() if plans]
+    while open_:
+        started = {c.topic for c in chosen}
+        topic_id = rng.choices(open_, [_STAY if topic in started else 1 for topic in open_])[0]
+        if not take(topic_id) or not following[topic_id]:
+            open_.remove(topic_id)
+    return chosen
+
+
+def fill(
+    material: Material, chosen: Sequence[Chosen], fillers: Sequence[Piece], size: Size, rng: random.Random
+) -> list[Block]:
+    """Put fillers between sessions until a context is long enough; none if it is already.
+
+    Args:
+        material: The persona.
+        chosen: The sessions in order.
+        fillers: All fillers of the run; none is used twice.
+        size: The split.
+        rng: Decides which, and where they stand.
+
+    Returns:
+        The conversations of the context in order.
+
+    Raises:
+        UserError: There are too few sessions or fillers to reach the size.
+    """
+    sessions = [Block(kind="session", id=c.plan.session_id) for c in chosen]
+    if size.max_tokens is None:
+        return sessions
+    tokens = sum(material.sessions[block.id].num_tokens + material.system_tokens for block in sessions)
+    least, most = EMPTIEST * size.max_tokens, FULLEST * size.max_tokens
+    if tokens >= least:
+        return sessions
+    wanted = rng.uniform(least, most)
+    before: list[list[Block]] = [[] for _ in sessions]
+    for filler in rng.sample(fillers, len(fillers)):
+        if tokens >= wanted:
+            break
+        if tokens + filler.num_tokens <= most:
+            tokens += filler.num_tokens
+            before[rng.randrange(len(sessions))].append(Block(kind="filler", id=filler.id))
+    if tokens < least:
+        average = sum(filler.num_tokens for filler in fillers) / len(fillers) if fillers else 600
+        missing = int((least - tokens) / average) + 1
+        raise UserError(
+            f"persona {material.persona.persona_id} cannot fill the split {size.split}: its {len(sessions)} sessions "
+            f"(of at most {size.n_blocks}) and all {len(fillers)} fillers have {tokens:,} tokens of at least "
+            f"{least:,.0f}; about {missing} fillers are missing",
+            "raise `fillers` in the configuration and generate again, or assemble a smaller split",
+        )
+    return [block for gap, session in zip(before, sessions, strict=True) for block in (*gap, session)]

@@ -1,0 +1,42 @@
+"""A dataset folder, loaded as users load it and compared with its manifest."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from generation.errors import UserError
+from personamem_builder.dataset.folder import (
+    changed_files,
+    content_digest,
+    contexts_path,
+    questions_path,
+    read_manifest,
+)
+
+
+def verify_dataset(folder: Path) -> None:
+    """Load each split with plain `datasets`, and compare counts and digests with the manifest.
+
+    Raises:
+        UserError: Something differs; it is named.
+    """
+    import datasets
+    import pyarrow.parquet as pq
+
+    manifest = read_manifest(folder)
+    faults = [f"{name} is damaged" for name in changed_files(folder)]
+    for split, entry in manifest["splits"].items():
+        with tempfile.TemporaryDirectory() as cache:
+            loaded = datasets.load_dataset(
+                "parquet", data_files={"rows": str(folder / questions_path(split))}, split="rows", cache_dir=cache
+            )
+        if len(loaded) != entry["questions"]:
+            faults.append(f"{split}: {len(loaded)} questions load and not {entry['questions']}")
+        if content_digest(pq.read_table(folder / questions_path(split))) != entry["digests"]["benchmark"]:
+            faults.append(f"{split}: the questions have another digest than the manifest says")
+        groups = pq.ParquetFile(folder / contexts_path(split)).num_row_groups
+        if groups != entry["shared_contexts"]:
+            faults.append(f"{split}: there are {groups} contexts and not {entry['shared_contexts']}")
+    if faults:
+        raise UserError(f"{folder} is not as it was written: {'; '.join(faults)}", "build it again")

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from small_runs import CLI, TINY, contents, make_run, tiny_work
+
+from generation.records import QUESTION_TYPES
+from personamem_builder.cli import cli, main
+
+
+class Outcome(NamedTuple):
+    exit_code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+Python = Callable[..., Any]
+
+COUNTS = {"personas": 2, "histories": 2, "sessions": 32, "questions": 56, "fillers": 60}
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `personamem generate` in a folder of its own."""
+    folder = tmp_path / "current"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+
+    def run_main(*arguments: str | Path) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["personamem", "generate", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
+
+    return run_main
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Callable[..., Path]:
+    """Write `examples/tiny.yaml` with some lines more."""
+
+    def write(*lines: str) -> Path:
+        path = tmp_path / "mine.yaml"
+        path.write_text("\n".join([TINY.read_text(), *lines]))
+        return path
+
+    return write
+
+
+def fails(outcome: Outcome, message: str, hint: str) -> None:
+    assert outcome.exit_code == 1
+    assert outcome.out == ""
+    assert outcome.err.splitlines()[-2].startswith(f"error: {message}")
+    assert outcome.err.splitlines()[-1].startswith(f"hint: {hint}")
+    assert "Traceback" not in outcome.err
+
+
+def test_it_says_what_it_made_and_what_to_type_next(run: Run, tmp_path: Path) -> None:
+    outcome = run(TINY, "--out", "mine")
+    assert outcome.exit_code == 0
+    # Data goes to stdout, talk to stderr.
+    assert outcome.out == "mine: 2 personas, 2 histories, 32 sessions, 56 questions, 60 fillers\n"
+    assert outcome.err == "next: personamem timeline mine --persona 0 --topic foodRecommendation\n"
+    assert contents(Path("mine")) == contents(make_run(tiny_work(), tmp_path / "direct").folder)
+
+
+def test_what_it_says_to_type_next_can_be_typed(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    following = run(TINY, "--out", "mine").err.removeprefix("next: ").split()
+    monkeypatch.setattr(sys, "argv", following)
+    with pytest.raises(SystemExit) as exited:
+        main()
+    assert not exited.value.code
+    assert "foodRecommendation" in capsys.readouterr().out
+
+
+def test_the_folder_is_named_after_the_configuration_unless_told_otherwise(run: Run) -> None:
+    outcome = run(TINY)
+    assert outcome.out.startswith("runs/tiny: ")
+    assert Path("runs/tiny/config.json").is_file()
+
+
+def test_running_again_goes_on_and_changes_nothing(run: Run) -> None:
+    first = run(TINY, "--out", "mine")
+    before = contents(Path("mine"))
+    assert run(TINY, "--out", "mine") == first
+    Path("mine/stages/questions.jsonl").unlink()
+    assert run(TINY, "--out", "mine") == first
+    assert contents(Path("mine")) == before
+
+
+def test_the_counts_can_be_read_by_a_machine(run: Run) -> None:
+    outcome = run(TINY, "--out", "mine", "--json")
+    assert json.loads(outcome.out) == {"run": "mine", **COUNTS}
+
+
+def test_a_preview_writes_nothing(run: Run) -> None:
+    outcome = run(TINY, "--preview")
+    assert outcome.exit_code == 0
+    assert all(name in outcome.out for name in QUESTION_TYPES)
+    assert outcome.out.count("*(") == 7
+    assert list(Path().iterdir()) == []
+
+
+def test_an_estimate_writes_nothing_and_adds_up(run: Run) -> None:
+    outcome = run(TINY, "--estimate")
+    assert outcome.exit_code == 0
+    header, *rows, total = outcome.out.splitlines()
+    assert header.split() == ["call", "calls", "prompt", "tokens", "reply", "tokens"]
+    numbers = [[int(number.replace(",", "")) for number in row.split()[1:]] for row in rows]
+    assert [row.split()[0] for row in rows] == ["persona", "general_history", "session", *QUESTION_TYPES, "filler"]
+    assert total.split()[0] == "all"
+    assert [int(number.replace(",", "")) for number in total.split()[1:]] == [
+        sum(column) for column in zip(*numbers, strict=True)
+    ]
+    assert sum(row[0] for row in numbers) == sum(COUNTS.values())
+    assert re.fullmatch(r"the offline backend needs about \d+ s in one process and costs nothing\n", outcome.err)
+    assert list(Path().iterdir()) == []
+
+
+def test_an_estimate_can_be_read_by_a_machine(run: Run) -> None:
+    entries = json.loads(run(TINY, "--estimate", "--json").out)
+    assert {entry["template"] for entry in entries} >= {"session", "filler", *QUESTION_TYPES}
+    assert sum(entry["calls"] for entry in entries) == sum(COUNTS.values())
+    assert set(entries[0]) == {"template", "calls", "prompt_tokens", "reply_tokens", "seconds"}
+
+
+@pytest.mark.parametrize("flags", [[], ["--preview"], ["--estimate"]])
+def test_an_unknown_key_is_an_error(run: Run, config: Callable[..., Path], flags: list[str]) -> None:
+    path = config("sead: 7", "colour: blue")
+    outcome = run(path, *flags)
+    fails(outcome, f"{path}: unknown key 'sead'; unknown key 'colour'", "the keys are seed, language, personas")
+    assert list(Path().iterdir()) == []
+
+
+def test_a_topic_without_a_bank_is_an_error_that_lists_those_that_have_one(
+    run: Run, config: Callable[..., Path]
+) -> None:
+    path = config()
+    path.write_text(path.read_text().replace("writing]", "chess]"))
+    outcome = run(path)
+    fails(outcome, "topics: there is no bank 'chess'; the shipped ones are ", "to add a topic")
+    assert "travelPlanning" in outcome.err
+    assert list(Path().iterdir()) == []
+
+
+def test_impossible_counts_are_an_error(run: Run, config: Callable[..., Path]) -> None:
+    path = config()
+    path.write_text(path.read_text().replace("updates_per_topic: 5", "updates_per_topic: 50"))
+    fails(run(path), f"{path}: updates_per_topic: 50 are too many", "")
+    path.write_text(TINY.read_text().replace("facts_per_topic: 2", "facts_per_topic: 9"))
+    fails(run(path), "foodRecommendation: the bank is too small for the configuration: facts: ", "add to the bank")
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("content", ["- a list", "topics: [", ""])
+def test_a_file_that_is_no_configuration_is_an_error(run: Run, tmp_path: Path, content: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(content)
+    outcome = run(path)
+    assert outcome.exit_code == 1
+    assert f"error: {path} " in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_configuration_that_is_not_there_is_an_error(run: Run) -> None:
+    fails(run("nowhere.yaml"), "nowhere.yaml: No such file or directory", "give the path of a YAML file")
+
+
+def test_the_folder_of_another_configuration_is_an_error_with_both_ways_out(
+    run: Run, config: Callable[..., Path]
+) -> None:
+    run(TINY, "--out", "mine")
+    path = config()
+    path.write_text(path.read_text().replace("seed: 7", "seed: 8"))
+    outcome = run(path, "--out", "mine")
+    fails(outcome, "mine holds a run of another configuration: seed: 7 there, 8 now", "give another --out, or remove")
+    assert "rm -r mine" in outcome.err
+
+
+def test_a_folder_of_something_else_is_left_alone(run: Run) -> None:
+    Path("mine").mkdir()
+    Path("mine", "thesis.tex").touch()
+    fails(run(TINY, "--out", "mine"), "mine exists and is no run of personamem", "give another --out")
+    assert [path.name for path in Path("mine").iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("flags", [[], ["--preview"], ["--estimate"]])
+def test_a_file_of_personas_that_is_not_there_is_an_error(
+    run: Run, config: Callable[..., Path], flags: list[str]
+) -> None:
+    path = config("persona_source: nobody.jsonl")
+    outcome = run(path, *flags)
+    fails(outcome, f"persona_source: {path.parent / 'nobody.jsonl'}: No such file", "give a JSONL file")
+
+
+def test_a_file_of_personas_can_be_mended_and_the_command_typed_again(run: Run, config: Callable[..., Path]) -> None:
+    path = config("persona_source: people.jsonl")
+    source = path.parent / "people.jsonl"
+    source.write_text('{"persona": "a beekeeper"}\nno JSON\n')
+    fails(run(path), f"persona_source: {source}: line 2: no JSON", "each line must be a JSON object")
+    source.write_text('{"persona": "a beekeeper who plays chess"}\n{"persona": "a diver"}\n')
+    outcome = run(path)
+    assert outcome.err.startswith("next: ")
+    assert "2 personas" in outcome.out
+
+
+def test_every_flag_can_be_set_in_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERSONAMEM_GENERATE_OUT", "from-environment")
+    assert run(TINY).out.startswith("from-environment: ")
+    assert Path("from-environment/config.json").is_file()
+    assert not Path("runs").exists()
+    assert run(TINY, "--out", "from-flag").out.startswith("from-flag: ")
+    monkeypatch.setenv("PERSONAMEM_GENERATE_JSON", "1")
+    assert json.loads(run(TINY).out)["run"] == "from-environment"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--backend", "psychic"], "'psychic' is not 'offline'"),
+        (["--workers", "0"], "0 is not in the range x>=1"),
+        (["--output", "mine"], "No such option"),
+    ],
+)
+def test_a_wrong_flag_is_a_usage_error(run: Run, arguments: list[str], complaint: str) -> None:
+    outcome = run(TINY, *arguments)
+    assert outcome.exit_code == 2
+    assert complaint in outcome.err
+    assert list(Path().iterdir()) == []
+
+
+def test_the_help_names_the_defaults_and_shows_examples() -> None:
+    result = CliRunner().invoke(cli, ["generate", "--help"])
+    assert result.exit_code == 0
+    lines = [line.strip() for line in result.output.splitlines()]
+    assert "personamem generate examples/tiny.yaml --preview" in lines
+    assert "personamem generate examples/full.yaml --out runs/full --workers 2" in lines
+    assert "[default: runs/NAME of CONFIG]" in re.sub(r"\s+", " ", result.output)
+    assert "[default: offline]" in re.sub(r"\s+", " ", result.output)
+
+
+@pytest.mark.parametrize("command", ["generate", "timeline"])
+def test_the_help_of_all_commands_lists_them(command: str) -> None:
+    assert f"\n  {command} " in CliRunner().invoke(cli, ["--help"]).output
+
+
+@pytest.mark.parametrize("command", ["generate", "timeline"])
+def test_the_help_loads_nothing_heavy(python: Python, command: str) -> None:
+    code = f"""
+import atexit, sys
+heavy = ["torch", "datasets", "lm_eval", "matplotlib", "pandas", "numpy", "pyarrow", "tiktoken"]
+atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
+{CLI}
+"""
+    assert python(code, command, "--help").stdout.endswith("loaded: []\n")
+
+
+def test_a_run_loads_nothing_heavy_but_the_tokenizer(python: Python) -> None:
+    code = f"""
+import atexit, sys
+heavy = ["torch", "datasets", "lm_eval", "matplotlib", "pandas", "numpy", "pyarrow"]
+atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
+{CLI}
+"""
+    assert python(code, "generate", str(TINY)).stdout.endswith("loaded: []\n")
