@@ -53,7 +53,8 @@ class Config(BaseModel):
         facts_per_topic: Facts of different kinds that a user tells in a topic.
         updates_per_topic: Changes of items and slots, at most three each.
         turns_per_session: Exchanges of a session.
-        questions_per_topic: Questions of each type for each persona and topic; 1 for types that are not named.
+        questions_per_topic: Questions of each type for each persona and topic, or as many as its history gives; 1 for
+            types that are not named.
         fillers: Short conversations without any preference.
     """
 
@@ -128,7 +129,7 @@ def load_config(path: Path) -> Config:
         raise UserError(
             f"{path}: {error.strerror}", "give the path of a YAML file, such as examples/tiny.yaml"
         ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"{path} is no YAML: {error}") from error
     if not isinstance(data, dict):
         raise UserError(f"{path} holds no mapping of keys to values", "see examples/tiny.yaml")

@@ -213,7 +213,7 @@ class _Runner:
         """Remove what later stages made from records that are about to be made anew."""
         names = list(STAGES)
         for later in names[names.index(name) + 1 :]:
-            self._store.path(later).unlink(missing_ok=True)
+            self._store.drop(later)
 
     def _made(self, name: str, tasks: Sequence[Any]) -> Iterator[Record]:
         if self._pool is None:

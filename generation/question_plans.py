@@ -71,12 +71,13 @@ class QuestionPlan(NamedTuple):
 
 
 class _Scope(NamedTuple):
-    """What a planner plans from."""
+    """What a planner plans from, and the items that questions are about so far."""
 
     persona: Persona
     history: TopicHistory
     bank: TopicBank
     rng: random.Random
+    items: set[str]
 
 
 def plan_questions(config: Config, persona: Persona, history: History, banks: Banks) -> list[QuestionPlan]:
@@ -93,9 +94,10 @@ def plan_questions(config: Config, persona: Persona, history: History, banks: Ba
     """
     plans: list[QuestionPlan] = []
     for topic in history.topics:
+        items: set[str] = set()
         for question_type, planner in _PLANNERS.items():
             rng = rng_for(config.seed, "questions", persona.persona_id, topic.topic, question_type)
-            scope = _Scope(persona, topic, banks.topics[topic.topic], rng)
+            scope = _Scope(persona, topic, banks.topics[topic.topic], rng, items)
             plans += planner(scope, config.questions_per_topic[question_type])
     count = config.questions_per_topic["generalize_to_new_scenarios"] * len(history.topics)
     rng = rng_for(config.seed, "questions", persona.persona_id, "generalize_to_new_scenarios")
@@ -211,6 +213,7 @@ def _acknowledge(scope: _Scope, count: int) -> list[QuestionPlan]:
     kinds = {"slot": _states(scope, "slot"), "item": _states(scope, "item")}
     plans = []
     for state in _draw_states(scope, count, kinds):
+        scope.items.add(state.preference.subject)
         options = _value_options(state) if state.preference.kind == "slot" else _stance_options(state)
         plans.append(_state_plan(scope, "acknowledge_latest_user_preferences", state, options))
     return plans
@@ -266,6 +269,7 @@ def _track_evolution(scope: _Scope, count: int) -> list[QuestionPlan]:
     kinds = {kind: [s for s in _states(scope, kind) if len(s.chain) > 1] for kind in ("slot", "item")}
     plans = []
     for state in _draw_states(scope, count, kinds):
+        scope.items.add(state.preference.subject)
         true = tuple(event.state for event in state.chain)
         if state.preference.kind == "slot":
             others = _other_courses(true, state.preference.candidates, scope.rng)
@@ -289,10 +293,9 @@ def _other_courses(true: tuple[str, ...], candidates: Sequence[str], rng: random
     held = list(dict.fromkeys(true))
     pairs: list[tuple[str, ...]]
     if len(held) == 2:
-        # Two values and their exchange, and the same with one of them replaced by a value that was not held.
-        pivot = rng.choice(held)
-        other = rng.choice([value for value in candidates if value not in held])
-        pairs = [(held[0], held[1]), (held[1], held[0]), (pivot, other), (other, pivot)]
+        # Both orders of the two values, and both of the two that were not held: all four candidates occur alike.
+        first, second = rng.sample([value for value in candidates if value not in held], 2)
+        pairs = [(held[0], held[1]), (held[1], held[0]), (first, second), (second, first)]
     else:
         pairs = list(permutations(held, len(held)))
     courses = [tuple(pair[held.index(value)] for value in true) for pair in pairs]
@@ -302,8 +305,10 @@ def _other_courses(true: tuple[str, ...], candidates: Sequence[str], rng: random
 
 def _revisit_reasons(scope: _Scope, count: int) -> list[QuestionPlan]:
     updates = [event for event in scope.history.events if event.reason is not None]
+    # The message names an item: not one of which another question asks whether the user has a view on it.
+    open_ = [e for e in updates if scope.history.preference(e.preference_id).subject not in scope.items]
     plans = []
-    for event in scope.rng.sample(updates, min(count, len(updates))):
+    for event in _draw_updates(open_, count, scope.rng):
         preference = scope.history.preference(event.preference_id)
         options = _reason_options(scope, event, updates)
         until = scope.history.next_event(event)
@@ -321,27 +326,45 @@ def _revisit_reasons(scope: _Scope, count: int) -> list[QuestionPlan]:
     return plans
 
 
+def _draw_updates(updates: Sequence[Event], count: int, rng: random.Random) -> list[Event]:
+    """Draw updates such that each motive of the user is the reason about equally often."""
+    left: dict[Motive, list[Event]] = {}
+    for event in rng.sample(list(updates), len(updates)):
+        assert event.motive is not None
+        left.setdefault(event.motive, []).append(event)
+    drawn: list[Event] = []
+    while left and len(drawn) < count:
+        motive = rng.choice(sorted(left))
+        drawn.append(left[motive].pop())
+        if not left[motive]:
+            del left[motive]
+    return drawn
+
+
 def _reason_options(scope: _Scope, event: Event, updates: Sequence[Event]) -> list[OptionPlan]:
-    """The true reason, the reason of another change, and reasons never given, each of another motive."""
+    """The true reason, one of another motive of the user's, and two of motives that they never show.
+
+    So each motive occurs in half of a user's questions, and how often it does tells nothing. The reason of another
+    motive is that of another change where the user has told one.
+    """
     assert event.reason is not None
-    assert event.motive is not None
-    options = [OptionPlan((event.reason,), "current")]
-    motives: set[Motive] = {event.motive}
-    told = [other for other in updates if other.period <= event.period and other.motive != event.motive]
-    if told:
-        other = scope.rng.choice(told)
-        assert other.reason is not None
-        assert other.motive is not None
-        options.append(OptionPlan((other.reason,), "other"))
-        motives.add(other.motive)
+    persona = scope.persona
     given = {update.reason for update in updates}
-    free: dict[Motive, list[str]] = {
-        motive: left
-        for motive, reasons in scope.bank.reasons.items()
-        if motive not in motives and (left := [r.recalled for r in reasons if r.recalled not in given])
-    }
-    for motive in scope.rng.sample(sorted(free), 4 - len(options)):
-        options.append(OptionPlan((scope.rng.choice(free[motive]),), "never"))
+    told: dict[Motive, list[str]] = {}
+    for other in updates:
+        if other.period <= event.period and other.motive is not None and other.reason is not None:
+            told.setdefault(other.motive, []).append(other.reason)
+    free = {motive: [r.recalled for r in rs if r.recalled not in given] for motive, rs in scope.bank.reasons.items()}
+    own = [m for m in (persona.motive, *persona.secondary_motives) if m != event.motive and (m in told or free[m])]
+    options = [OptionPlan((event.reason,), "current")]
+    if own:
+        motive = scope.rng.choice(own)
+        if motive in told:
+            options.append(OptionPlan((scope.rng.choice(told[motive]),), "other"))
+        else:
+            options.append(OptionPlan((scope.rng.choice(free[motive]),), "never"))
+    for foreign in scope.rng.sample(persona.absent_motives(), 4 - len(options)):
+        options.append(OptionPlan((scope.rng.choice(free[foreign]),), "never"))
     return options
 
 
@@ -367,13 +390,20 @@ def _generalize(persona: Persona, history: History, banks: Banks, count: int, rn
         return []
     scenarios = banks.scenarios.scenarios
     order = rng.sample(scenarios, len(scenarios))
+    # The same three in all questions of a user: else the motive that occurs in every one of them would be the answer.
+    others = rng.sample(persona.absent_motives(), 3)
     plans = []
     for i in range(count):
         scenario = order[i % len(order)]
-        # Some need two topics only, so that short histories can hold them.
-        among = set(rng.sample(topics, 2 if i % 2 else min(_MOTIVE_EVIDENCE, len(topics))))
-        evidence = _motive_evidence([(t, e) for t, e in shown if t.topic in among], rng)
-        others = rng.sample(persona.absent_motives(), 3)
+        if i % 2:
+            # The first changes of two topics: short histories can hold them too.
+            among = set(rng.sample(topics, 2))
+            early = sorted((pair for pair in shown if pair[0].topic in among), key=lambda pair: pair[1].period)
+            evidence = _motive_evidence(early)
+        else:
+            among = set(rng.sample(topics, min(_MOTIVE_EVIDENCE, len(topics))))
+            pairs = [pair for pair in shown if pair[0].topic in among]
+            evidence = _motive_evidence(rng.sample(pairs, len(pairs)))
         options = [OptionPlan((persona.motive,), "current"), *(OptionPlan((motive,), "never") for motive in others)]
         plans.append(
             QuestionPlan(
@@ -392,13 +422,12 @@ def _generalize(persona: Persona, history: History, banks: Banks, count: int, rn
     return plans
 
 
-def _motive_evidence(
-    shown: Sequence[tuple[TopicHistory, Event]], rng: random.Random
-) -> list[tuple[TopicHistory, Event]]:
-    """Draw events that show the motive: at least one of each topic."""
-    order = rng.sample(list(shown), len(shown))
-    first = list({topic.topic: (topic, event) for topic, event in order}.values())
-    chosen = {event.event_id for _, event in first}
+def _motive_evidence(order: Sequence[tuple[TopicHistory, Event]]) -> list[tuple[TopicHistory, Event]]:
+    """Take events that show the motive, the first ones of an order, but at least one of each topic."""
+    first: dict[str, tuple[TopicHistory, Event]] = {}
+    for topic, event in order:
+        first.setdefault(topic.topic, (topic, event))
+    chosen = {event.event_id for _, event in first.values()}
     rest = [(topic, event) for topic, event in order if event.event_id not in chosen]
-    evidence = first + rest[: max(0, _MOTIVE_EVIDENCE - len(first))]
+    evidence = [*first.values(), *rest[: max(0, _MOTIVE_EVIDENCE - len(first))]]
     return sorted(evidence, key=lambda pair: (pair[1].date, pair[1].event_id))

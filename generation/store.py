@@ -46,20 +46,29 @@ class RunStore:
         """
         store = cls(folder)
         path = folder / "config.json"
-        if path.exists():
+        if _exists(path):
             store._compare(fingerprint)
+            store._make_stages()
             return store
-        if folder.exists() and not (folder.is_dir() and all(map(_is_remnant, folder.iterdir()))):
+        if _exists(folder) and not (folder.is_dir() and all(map(_is_remnant, folder.iterdir()))):
             raise UserError(f"{folder} exists and is no run of personamem", "give another --out")
         try:
             for part in folder.glob(".config.json.*.part"):
                 part.unlink()
-            (folder / "stages").mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
+            store._make_stages()
             with replacing(path) as part:
                 part.write_text(json.dumps(fingerprint, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
             raise _unwritable(path, error) from error
         return store
+
+    def _make_stages(self) -> None:
+        stages = self.folder / "stages"
+        try:
+            stages.mkdir(exist_ok=True)
+        except OSError as error:
+            raise _unwritable(stages, error) from error
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what the run is made from.
@@ -122,11 +131,14 @@ class RunStore:
         path = self.path(stage)
         if not path.exists():
             return
-        with path.open("rb+") as file:
-            size = file.seek(0, os.SEEK_END)
-            end = _end_of_lines(file, size)
-            if end < size:
-                file.truncate(end)
+        try:
+            with path.open("rb+") as file:
+                size = file.seek(0, os.SEEK_END)
+                end = _end_of_lines(file, size)
+                if end < size:
+                    file.truncate(end)
+        except OSError as error:
+            raise _unwritable(path, error) from error
         yield from self.read(stage, kind)
 
     def touch(self, stage: str) -> None:
@@ -137,6 +149,17 @@ class RunStore:
         """
         try:
             self.path(stage).touch()
+        except OSError as error:
+            raise _unwritable(self.path(stage), error) from error
+
+    def drop(self, stage: str) -> None:
+        """Remove the file of a stage, if it is there.
+
+        Raises:
+            UserError: The file cannot be removed.
+        """
+        try:
+            self.path(stage).unlink(missing_ok=True)
         except OSError as error:
             raise _unwritable(self.path(stage), error) from error
 
@@ -195,6 +218,13 @@ def writing_records(path: Path) -> Iterator[Callable[[Record], None]]:
             file.flush()
     except OSError as error:
         raise _unwritable(path, error) from error
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name that is too long, say: making it will tell
+        return False
 
 
 def _is_remnant(path: Path) -> bool:

@@ -24,7 +24,7 @@ def write_made_up(folder: Path, *, contexts: int, letters: int, messages: int, q
     """
     import pyarrow as pa
 
-    from personamem_builder.dataset.write import Source, Split, write_dataset
+    from personamem_builder.dataset.write import Source, write_dataset
     from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA
 
     rng = random.Random(7)
@@ -33,12 +33,8 @@ def write_made_up(folder: Path, *, contexts: int, letters: int, messages: int, q
     question_rows = [_question(i, context_rows[context], end) for i, (context, end) in enumerate(places)]
     write_dataset(
         folder,
-        {
-            SPLIT: Split(
-                pa.Table.from_pylist(question_rows, schema=QUESTION_SCHEMA),
-                [pa.Table.from_pylist(context_rows, schema=CONTEXT_SCHEMA)],
-            )
-        },
+        {SPLIT: pa.Table.from_pylist(question_rows, schema=QUESTION_SCHEMA)},
+        [(SPLIT, pa.Table.from_pylist(context_rows, schema=CONTEXT_SCHEMA))],
         Source(name="random words", url="", license="mit", version="1.0.0", fingerprint=""),
     )
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel
 
 from generation.config import Config
+from generation.errors import UserError
 from generation.llm.client import Client, Request
 from generation.llm.offline.fillers import count, filler
 from generation.records import Filler, Message, content_id
@@ -33,9 +34,15 @@ class FillerTask(NamedTuple):
 
 
 def filler_tasks(config: Config) -> list[FillerTask]:
-    """Return the fillers of a run; no two are about the same thing."""
+    """Return the fillers of a run; no two are about the same thing.
+
+    Raises:
+        UserError: The configuration asks for more than there are.
+    """
+    if config.fillers > count():
+        raise UserError(f"fillers: {config.fillers:,} are too many; there are {count():,}", "lower fillers")
     tasks = []
-    for index in range(min(config.fillers, count())):
+    for index in range(config.fillers):
         subject = filler(index, config.seed)
         tasks.append(FillerTask(index, {"index": index, "kind": subject.kind, "title": subject.title}))
     return tasks

@@ -60,6 +60,9 @@ def read_descriptions(path: Path) -> list[str]:
         except json.JSONDecodeError as error:
             faults.append(f"line {number}: no JSON ({error.msg} at column {error.colno})")
             continue
+        except RecursionError:
+            faults.append(f"line {number}: nested too deeply")
+            continue
         text = entry.get("persona") if isinstance(entry, dict) else None
         if isinstance(text, str) and text.strip():
             descriptions.append(text.strip())

@@ -16,7 +16,7 @@ from generation.pipeline import STAGES
 from generation.progress import track
 from generation.seeds import rng_for
 from generation.store import RunStore, writing_records
-from personamem_builder.assemble.check import contradictions
+from personamem_builder.assemble.check import Replay
 from personamem_builder.assemble.layout import Layout, lay_out
 from personamem_builder.assemble.material import Material, Piece, read_fillers, read_material
 from personamem_builder.assemble.place import place_questions
@@ -160,12 +160,11 @@ def _check(material: Material, layout: Layout, size: Size, asked: Sequence[Asked
             f"no question of persona {material.persona.persona_id} can be asked in its context of {size.split}",
             "raise questions_per_topic or --n-blocks",
         )
+    replay = Replay(material.history, layout)
     faults = [
         f"question {row.source_question_id} at message {row.end_index_in_shared_context}: {fault}"
         for row in asked
-        for fault in contradictions(
-            material.history, layout, questions[row.source_question_id], row.end_index_in_shared_context
-        )
+        for fault in replay.contradictions(questions[row.source_question_id], row.end_index_in_shared_context)
     ]
     if faults:
         raise UserError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -11,57 +10,73 @@ from generation.records import Event, History, Option, Question
 from personamem_builder.assemble.layout import Layout
 
 
+class _Told(NamedTuple):
+    """An event that a context tells, with its place and what it is about."""
+
+    place: int
+    kind: str
+    subject: str
+    event: Event
+
+
 class _Shown(NamedTuple):
     """What the visible part of a context says about a topic, and about motives.
 
     Attributes:
         courses: For each preference, by kind and subject, its visible events in order.
-        motives: How often each motive was the reason of a change, over all topics.
+        motives: Those that a visible reason shows, in any topic.
     """
 
     courses: dict[tuple[str, str], list[Event]]
-    motives: Counter[str]
-
-    def course(self, question: Question) -> list[Event]:
-        return self.courses.get(("slot", question.subject)) or self.courses.get(("item", question.subject), [])
+    motives: set[str]
 
 
-def contradictions(history: History, layout: Layout, question: Question, end: int) -> list[str]:
-    """Return what is wrong with a question at a point: a gold that does not hold, or a wrong option that does.
+class Replay:
+    """The events that a context tells, to be replayed up to any point.
 
     Args:
         history: Of the persona.
         layout: The context.
-        question: The question.
-        end: The index before which messages are visible.
     """
-    hidden = [e for e in question.evidence_event_ids if layout.event_places.get(e, end) >= end]
-    faults = [f"evidence {event_id} is not visible" for event_id in hidden]
-    shown = _shown(history, layout, question.topic, end)
-    holds = _HOLDS[question.question_type]
-    for i, option in enumerate(question.options):
-        if holds(shown, question, option) != (i == question.answer_index):
-            says = "holds, but is no answer" if i != question.answer_index else "is the answer, but does not hold"
-            faults.append(f"option {i} ({'; '.join(option.states)}) {says}")
-    return faults
 
+    def __init__(self, history: History, layout: Layout) -> None:
+        self._places = layout.event_places
+        self._topics: dict[str, list[_Told]] = {}
+        self._motives: list[tuple[int, str]] = []
+        for topic in history.topics:
+            preferences = {p.preference_id: p for p in topic.preferences}
+            told = self._topics[topic.topic] = []
+            for event in topic.events:
+                if (place := layout.event_places.get(event.event_id)) is not None:
+                    preference = preferences[event.preference_id]
+                    told.append(_Told(place, preference.kind, preference.subject, event))
+                    if event.motive is not None:
+                        self._motives.append((place, event.motive))
+            told.sort(key=lambda entry: entry.place)
 
-def _shown(history: History, layout: Layout, topic_id: str, end: int) -> _Shown:
-    courses: dict[tuple[str, str], list[Event]] = {}
-    motives: Counter[str] = Counter()
-    for topic in history.topics:
-        preferences = {p.preference_id: p for p in topic.preferences}
-        for event in topic.events:
-            if layout.event_places.get(event.event_id, end) >= end:
-                continue
-            if event.motive is not None:
-                motives[event.motive] += 1
-            if topic.topic == topic_id:
-                preference = preferences[event.preference_id]
-                courses.setdefault((preference.kind, preference.subject), []).append(event)
-    for events in courses.values():
-        events.sort(key=lambda event: layout.event_places[event.event_id])
-    return _Shown(courses, motives)
+    def contradictions(self, question: Question, end: int) -> list[str]:
+        """Return what is wrong with a question at a point: a gold that does not hold, or a wrong option that does.
+
+        Args:
+            question: The question.
+            end: The index before which messages are visible.
+        """
+        hidden = [event_id for event_id in question.evidence_event_ids if self._places.get(event_id, end) >= end]
+        faults = [f"evidence {event_id} is not visible" for event_id in hidden]
+        shown = self._shown(question.topic, end)
+        holds = _HOLDS[question.question_type]
+        for i, option in enumerate(question.options):
+            if holds(shown, question, option) != (i == question.answer_index):
+                says = "holds, but is no answer" if i != question.answer_index else "is the answer, but does not hold"
+                faults.append(f"option {i} ({'; '.join(option.states)}) {says}")
+        return faults
+
+    def _shown(self, topic: str, end: int) -> _Shown:
+        courses: dict[tuple[str, str], list[Event]] = {}
+        for told in self._topics.get(topic, []):
+            if told.place < end:
+                courses.setdefault((told.kind, told.subject), []).append(told.event)
+        return _Shown(courses, {motive for place, motive in self._motives if place < end})
 
 
 def _fact(shown: _Shown, question: Question, option: Option) -> bool:
@@ -90,12 +105,14 @@ def _course(shown: _Shown, question: Question, option: Option) -> list[str]:
 
 
 def _reason(shown: _Shown, question: Question, option: Option) -> bool:
-    course = shown.course(question)
+    course = next(
+        (shown.courses[k, question.subject] for k in ("slot", "item") if (k, question.subject) in shown.courses), []
+    )
     return bool(course) and course[-1].reason == option.states[0]
 
 
 def _motive(shown: _Shown, question: Question, option: Option) -> bool:
-    return shown.motives[option.states[0]] > 0
+    return option.states[0] in shown.motives
 
 
 _HOLDS: Final[dict[str, Callable[[_Shown, Question, Option], bool]]] = {

@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Piece(NamedTuple):
-    """The messages of a conversation, and the tokens of each."""
+    """The messages of a conversation, and the tokens of each (zeros where they were not counted)."""
 
     id: str
     messages: tuple[Message, ...]
@@ -55,9 +55,8 @@ def count(text: str) -> int:
     return len(load_encoding()[0].encode_ordinary(text))
 
 
-def piece(id_: str, messages: Sequence[Message]) -> Piece:
-    """Count the tokens of a conversation."""
-    return Piece(id_, tuple(messages), tuple(count(message.content) for message in messages))
+def _piece(id_: str, messages: Sequence[Message], count_tokens: bool) -> Piece:
+    return Piece(id_, tuple(messages), tuple(count(m.content) if count_tokens else 0 for m in messages))
 
 
 def visible_persona(persona: Persona, visible: str) -> str:
@@ -71,13 +70,17 @@ def visible_persona(persona: Persona, visible: str) -> str:
     return f"About the user. {shown[visible]}" if shown[visible] else ""
 
 
-def read_fillers(store: RunStore) -> list[Piece]:
+def read_fillers(store: RunStore, *, count_tokens: bool = True) -> list[Piece]:
     """Read the fillers of a run."""
-    return [piece(filler.filler_id, filler.messages) for filler in store.read("fillers", Filler)]
+    return [_piece(filler.filler_id, filler.messages, count_tokens) for filler in store.read("fillers", Filler)]
 
 
-def read_material(store: RunStore) -> Iterator[Material]:
+def read_material(store: RunStore, *, count_tokens: bool = True) -> Iterator[Material]:
     """Yield the material of each persona of a run; one at a time is in memory.
+
+    Args:
+        store: A finished run.
+        count_tokens: Whether tokens are needed.
 
     Raises:
         UserError: The run is not finished, was changed by hand, or has no questions.
@@ -92,14 +95,14 @@ def read_material(store: RunStore) -> Iterator[Material]:
         yield Material(
             persona=persona,
             system=system,
-            system_tokens=count(system) if system else 0,
+            system_tokens=count(system) if system and count_tokens else 0,
             history=next(histories),
             sessions={
-                session.session_id: piece(session.session_id, session.messages)
+                session.session_id: _piece(session.session_id, session.messages, count_tokens)
                 for session in _of(persona.persona_id, sessions, store.path("sessions"))
             },
             questions=own,
-            question_tokens={question.question_id: count(question.message) for question in own},
+            question_tokens={q.question_id: count(q.message) if count_tokens else 0 for q in own},
         )
 
 

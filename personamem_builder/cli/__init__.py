@@ -20,6 +20,8 @@ _COMMANDS: Final = {
         "import_official:import_official",
         "Turn the official release into a dataset folder.",
     ),
+    "export": ("export:export", "Write a dataset folder as the files of the official release."),
+    "inspect": ("inspect:inspect", "Show a question with its evidence marked in the history."),
     "eval": ("eval:evaluate", "Run lm-eval with the personamem tasks and models."),
     "report": ("report:report", "Print a table of scores with floors and intervals."),
     "tasks": ("tasks:tasks", "Show or install the lm-eval task files."),

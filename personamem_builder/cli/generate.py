@@ -59,6 +59,9 @@ def generate(
         click.echo(json.dumps({"run": str(folder), **counts}))
     else:
         click.echo(f"{folder}: " + ", ".join(f"{count} {stage}" for stage, count in counts.items()))
+    asked = settings.personas * len(settings.topics) * sum(settings.questions_per_topic.values())
+    if counts["questions"] < asked:
+        click.echo(f"note: {asked} questions were asked for; the histories give {counts['questions']}", err=True)
     topic = next(iter(work.banks.topics))
     click.echo(f"next: personamem timeline {folder} --persona 0 --topic {topic}", err=True)
 

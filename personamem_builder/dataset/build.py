@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +26,7 @@ from personamem_builder.assemble.material import Material, read_fillers, read_ma
 from personamem_builder.assemble.records import AskedQuestion, Block, ContextPlan
 from personamem_builder.assemble.sizes import SIZES
 from personamem_builder.dataset.folder import is_dataset_folder, read_manifest
-from personamem_builder.dataset.write import Source, Split, write_dataset
-from personamem_builder.official.contexts import context_id
+from personamem_builder.dataset.write import Source, write_dataset
 from personamem_builder.schema import CONTEXT_SCHEMA, GENERATED_QUESTION_FIELDS, QUESTION_SCHEMA, option_letter
 
 _SCHEMA: Final = pa.schema([*QUESTION_SCHEMA, *GENERATED_QUESTION_FIELDS])
@@ -60,8 +60,8 @@ def build(store: RunStore, out: Path, splits: Sequence[str] = (), *, replace: bo
         fingerprint=_digest([fingerprint, assemblies]),
     )
     _check_owner(out, source, replace)
-    tables = {name: Split(_question_table(store, name), _context_tables(store, name)) for name in names}
-    return write_dataset(out, tables, source, _notes(fingerprint))
+    questions = {name: _question_table(store, name) for name in names}
+    return write_dataset(out, questions, _context_tables(store, names), source, _notes(fingerprint))
 
 
 def _split_order(name: str) -> tuple[int, int, str]:
@@ -135,22 +135,21 @@ def _question_row(question: Question, asked: AskedQuestion) -> dict[str, Any]:
     }
 
 
-def _context_tables(store: RunStore, split: str) -> Iterator[pa.Table]:
-    """Yield a table of one row for each context; the sessions of one persona are in memory at a time."""
-    fillers = {filler.id: filler for filler in read_fillers(store)}
-    materials = read_material(store)
-    material: Material | None = None
-    for plan in read_records(split_folder(store, split) / CONTEXTS, ContextPlan):
-        while material is None or material.persona.persona_id != plan.persona_id:
-            material = next(materials)
-        layout = lay_out(material, plan.blocks, fillers)
-        if context_id(layout.messages) != plan.shared_context_id:
-            path = split_folder(store, split) / CONTEXTS
-            raise UserError(
-                f"{path}: the context {plan.shared_context_id} is not what its blocks give",
-                f"assemble it again: personamem assemble {store.folder}",
-            )
-        yield pa.Table.from_pylist([_context_row(material, plan, layout)], schema=CONTEXT_SCHEMA)
+def _context_tables(store: RunStore, splits: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
+    """Yield a table of one row for each context, with its split; one persona's sessions are in memory at a time."""
+    fillers = {filler.id: filler for filler in read_fillers(store, count_tokens=False)}
+    plans = {
+        split: groupby(
+            read_records(split_folder(store, split) / CONTEXTS, ContextPlan), key=lambda plan: plan.persona_id
+        )
+        for split in splits
+    }
+    for material in read_material(store, count_tokens=False):
+        for split, groups in plans.items():
+            _, own = next(groups)
+            for plan in own:
+                layout = lay_out(material, plan.blocks, fillers)
+                yield split, pa.Table.from_pylist([_context_row(material, plan, layout)], schema=CONTEXT_SCHEMA)
 
 
 def _context_row(material: Material, plan: ContextPlan, layout: Layout) -> dict[str, Any]:

@@ -87,6 +87,22 @@ def split_folder(source: DataSource, split: str) -> Path:
     return source.folder
 
 
+def cache_folder() -> Path:
+    """Return the folder for datasets that are made when they are needed, beside the Hub's cache; it is there.
+
+    Raises:
+        UserError: It cannot be made.
+    """
+    from huggingface_hub import constants
+
+    folder = Path(constants.HF_HOME) / "personamem"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be made: {error}", "set HF_HOME to a folder that can be written") from error
+    return folder
+
+
 def _named(name: str, revision: str | None) -> tuple[Path, str]:
     from personamem_builder.official.hub import download_dataset
 
@@ -99,18 +115,11 @@ def _named(name: str, revision: str | None) -> tuple[Path, str]:
 
 def _official(split: str) -> tuple[Path, str]:
     from filelock import FileLock
-    from huggingface_hub import constants
 
     from personamem_builder.dataset.official import import_from_hub
     from personamem_builder.official.hub import OFFICIAL_REVISION
 
-    folder = Path(constants.HF_HOME) / "personamem" / f"official-{OFFICIAL_REVISION[:12]}-{split}-v{SCHEMA_VERSION}"
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"{folder.parent} cannot be made: {error}", "set HF_HOME to a folder that can be written"
-        ) from error
+    folder = cache_folder() / f"official-{OFFICIAL_REVISION[:12]}-{split}-v{SCHEMA_VERSION}"
     with FileLock(folder.with_suffix(".lock")):  # the ranks of one run start together
         if not is_dataset_folder(folder) or changed_files(folder):
             shutil.rmtree(folder, ignore_errors=True)

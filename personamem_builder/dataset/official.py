@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from generation.files import file_digest
-from personamem_builder.dataset.write import Source, Split, write_dataset
+from personamem_builder.dataset.write import Source, write_dataset
 from personamem_builder.official.hub import OFFICIAL_REVISION, download_release
 from personamem_builder.official.release import contexts_file, questions_file, read_release
 from personamem_builder.schema import SPLITS
@@ -45,8 +45,8 @@ def import_release(path: Path, out: Path) -> Imported:
         version="1.0.0",
         fingerprint=hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest(),
     )
-    splits = {name: Split(table, [release.contexts[name]]) for name, table in release.questions.items()}
-    return Imported(write_dataset(out, splits, source, release.notes), release.notes)
+    manifest = write_dataset(out, release.questions, release.contexts.items(), source, release.notes)
+    return Imported(manifest, release.notes)
 
 
 def import_from_hub(out: Path, splits: Sequence[str] = (), revision: str | None = None) -> Imported:

@@ -8,10 +8,10 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -56,24 +56,19 @@ class Source:
     fingerprint: str
 
 
-class Split(NamedTuple):
-    """The two tables of a split.
-
-    Attributes:
-        questions: Sorted by (context, end index).
-        contexts: The shared contexts, as a stream of tables: only one of them has to be in memory.
-    """
-
-    questions: pa.Table
-    contexts: Iterable[pa.Table]
-
-
-def write_dataset(out: Path, splits: Mapping[str, Split], source: Source, notes: Sequence[str] = ()) -> dict[str, Any]:
+def write_dataset(
+    out: Path,
+    questions: Mapping[str, pa.Table],
+    contexts: Iterable[tuple[str, pa.Table]],
+    source: Source,
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
     """Write a dataset folder, replacing an older one only once the new one is whole.
 
     Args:
         out: The folder to make.
-        splits: The tables of each split.
+        questions: The question table of each split, sorted by (context, end index).
+        contexts: Shared contexts, each table with its split: a stream, of which one table has to be in memory.
         source: Where the content comes from.
         notes: Known oddities, for the card.
 
@@ -86,8 +81,7 @@ def write_dataset(out: Path, splits: Mapping[str, Split], source: Source, notes:
     try:
         with _replaced(out) as folder:
             (folder / "data").mkdir()
-            entries = {name: _write_split(folder, name, split) for name, split in splits.items()}
-            manifest = _manifest(folder, entries, source)
+            manifest = _manifest(folder, _write_tables(folder, questions, contexts), source)
             (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             (folder / "README.md").write_text(render_card(manifest, notes), encoding="utf-8")
             _sync(folder)
@@ -96,22 +90,35 @@ def write_dataset(out: Path, splits: Mapping[str, Split], source: Source, notes:
     return manifest
 
 
-def _write_split(folder: Path, name: str, split: Split) -> dict[str, Any]:
-    """Write the two files of a split and return its entry in the manifest."""
-    pq.write_table(split.questions, folder / questions_path(name), compression="zstd")
-    digest, count = ContentDigest(), 0
-    with pq.ParquetWriter(folder / contexts_path(name), CONTEXT_SCHEMA, compression="zstd") as writer:
-        for table in split.contexts:
+def _write_tables(
+    folder: Path, questions: Mapping[str, pa.Table], contexts: Iterable[tuple[str, pa.Table]]
+) -> dict[str, dict[str, Any]]:
+    """Write the files of all splits and return their entries in the manifest."""
+    digests = {split: ContentDigest() for split in questions}
+    counts = dict.fromkeys(questions, 0)
+    with ExitStack() as stack:
+        writers = {
+            split: stack.enter_context(
+                pq.ParquetWriter(folder / contexts_path(split), CONTEXT_SCHEMA, compression="zstd")
+            )
+            for split in questions
+        }
+        for split, table in contexts:
             # A row group a context: any one of them can be read alone, also from the Hub.
-            writer.write_table(table, row_group_size=1)
-            digest.update(table)
-            count += table.num_rows
+            writers[split].write_table(table, row_group_size=1)
+            digests[split].update(table)
+            counts[split] += table.num_rows
+    for split, table in questions.items():
+        pq.write_table(table, folder / questions_path(split), compression="zstd")
     return {
-        "questions": split.questions.num_rows,
-        "shared_contexts": count,
-        "personas": pc.count_distinct(split.questions["persona_id"]).as_py(),
-        "max_context_length_in_tokens": pc.max(split.questions["context_length_in_tokens"]).as_py(),
-        "digests": {"benchmark": content_digest(split.questions), "shared_contexts": digest.hexdigest()},
+        split: {
+            "questions": table.num_rows,
+            "shared_contexts": counts[split],
+            "personas": pc.count_distinct(table["persona_id"]).as_py(),
+            "max_context_length_in_tokens": pc.max(table["context_length_in_tokens"]).as_py(),
+            "digests": {"benchmark": content_digest(table), "shared_contexts": digests[split].hexdigest()},
+        }
+        for split, table in questions.items()
     }
 
 

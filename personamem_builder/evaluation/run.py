@@ -78,7 +78,6 @@ def _include_tasks(args: Namespace) -> None:
 def _prepare(args: Namespace) -> bool:
     """Fill in the arguments; say whether all tasks are ours, so that lm-eval's thousands need no indexing."""
     import lm_eval.models  # noqa: F401 (fills the registry)
-    from lm_eval.api.registry import get_model
     from lm_eval.tasks import TaskManager
 
     from personamem_builder.evaluation.task import no_loglikelihood
@@ -90,17 +89,7 @@ def _prepare(args: Namespace) -> bool:
     if not tasks:
         raise UserError("no task is named", "personamem eval --tasks personamem_32k …")
     ours = [task for task in tasks if task.startswith("personamem") and not task.endswith(".yaml")]
-    try:
-        if config.model in _MODELS:
-            importlib.import_module(_MODELS[config.model])
-        model = get_model(config.model)
-    except ValueError as error:
-        raise UserError(str(error), "name one of them with --model") from error
-    except ImportError as error:
-        raise UserError(
-            f"--model {config.model} needs more than is installed: {error}",
-            "for local models: pip install 'personamem[hf]'",
-        ) from error
+    model = _model_class(config.model)
     if config.model == "personamem-floor" and config.use_cache:
         # lm-eval's cache knows a request by its text, and a floor looks at more than that.
         raise UserError("--use_cache does not go with personamem-floor", "leave it out: floors cost nothing")
@@ -111,6 +100,8 @@ def _prepare(args: Namespace) -> bool:
                 raise UserError(*no_loglikelihood(config.model, task if task != "personamem" else "personamem_32k"))
         if not config.apply_chat_template:
             args.apply_chat_template = True
+    if ours:
+        _check_recipe(args)
     if not config.output_path:
         args.output_path = _OUTPUT
     _make_writable(Path(config.output_path or _OUTPUT))
@@ -121,6 +112,22 @@ def _prepare(args: Namespace) -> bool:
     if ours_only and (unknown := [task for task in ours if not known.match_tasks([task])]):
         raise UserError(f"no task {', '.join(unknown)}", f"use one of {', '.join(known.all_tasks)}")
     return ours_only
+
+
+def _model_class(name: str) -> Any:
+    from lm_eval.api.registry import get_model
+
+    try:
+        if name in _MODELS:
+            importlib.import_module(_MODELS[name])
+        return get_model(name)
+    except ValueError as error:
+        raise UserError(str(error), "name one of them with --model") from error
+    except ImportError as error:
+        raise UserError(
+            f"--model {name} needs more than is installed: {error}",
+            "for local models: pip install 'personamem[hf]'",
+        ) from error
 
 
 def _read_config(args: Namespace) -> Any:
@@ -134,6 +141,30 @@ def _read_config(args: Namespace) -> Any:
             return EvaluatorConfig.from_cli(args)
     except (OSError, TypeError, ValueError) as error:
         raise UserError(f"lm-eval refuses the arguments: {error}", "personamem eval run --help lists them") from error
+
+
+def _check_recipe(args: Namespace) -> None:
+    """Refuse faulty `config` and `seed` before a model is loaded, and keep the model's own seed from the data.
+
+    lm-eval copies the model's arguments to the metadata, where a task cannot tell one seed from the other.
+    """
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+    from lm_eval.utils import simple_parse_args_string
+
+    from personamem_builder.dataset.fresh import recipe_of
+
+    given = args.metadata
+    if not given and args.config:
+        given = EvaluatorConfig.load_yaml_config(args.config).get("metadata")
+    metadata = simple_parse_args_string(given) if isinstance(given, str) else dict(given or {})
+    recipe = recipe_of(metadata)
+    if recipe is not None:
+        args.metadata = {**metadata, "seed": recipe.seed}
+    elif "seed" in metadata:
+        raise UserError(
+            f"--metadata seed={metadata['seed']} without config: only new data have a seed",
+            "name the configuration to make them from, such as config=examples/full.yaml",
+        )
 
 
 def _make_writable(output: Path) -> None:

@@ -19,6 +19,7 @@ from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from personamem_builder.contexts import open_contexts
 from personamem_builder.dataset.folder import changed_files
+from personamem_builder.dataset.fresh import fresh_source, recipe_of
 from personamem_builder.dataset.load import read_questions
 from personamem_builder.dataset.locate import DataSource, resolve_data, split_folder
 from personamem_builder.evaluation import chat, scoring
@@ -49,6 +50,7 @@ class PersonaMemTask(ConfigurableTask):
     `--metadata` takes:
 
     - `data`, `revision`: where the dataset is, see `resolve_data`;
+    - or `config`, `seed`: what to make it from, see `fresh_dataset`;
     - `overlength`: what happens to questions too long for the model: `error` (default), `skip` (they count as wrong)
       or `left` (lm-eval cuts them from the left);
     - `roles`: `normalised` (default), `no_system` or `verbatim`, see `chat.build_messages`.
@@ -69,7 +71,7 @@ class PersonaMemTask(ConfigurableTask):
         self._overlength: Overlength = _choice(metadata, "overlength", ("error", "skip", "left"))
         self._with_context = (dataset_kwargs or {}).get("context", "full") != "none"
         split = self.config.test_split
-        self.source: DataSource = resolve_data(metadata.get("data"), metadata.get("revision"), official_split=split)
+        self.source = self._find_source(metadata, split)
         folder = split_folder(self.source, split)
         if changed := changed_files(folder):
             raise UserError(
@@ -78,6 +80,16 @@ class PersonaMemTask(ConfigurableTask):
         self.dataset = {split: Dataset.from_list(read_questions(folder, split).to_pylist())}
         metadata.update(data=self.source.origin, data_digest=self.source.digest)
         _log.info("%s: data from %s, digest %s", self.config.task, self.source.origin, self.source.digest)
+
+    def _find_source(self, metadata: dict[str, Any], split: str) -> DataSource:
+        recipe = recipe_of(metadata)
+        if recipe is None:
+            if "seed" in metadata:  # lm-eval copies the model's arguments here, and many models have a seed
+                _log.info("%s: without config, seed=%s is not about the data", self.config.task, metadata["seed"])
+            return resolve_data(metadata.get("data"), metadata.get("revision"), official_split=split)
+        source = fresh_source(recipe, split)
+        metadata.update(seed=recipe.seed, config_fingerprint=recipe.fingerprint)
+        return source
 
     # ---- prompt
 

@@ -426,16 +426,35 @@ def test_each_of_the_sorted_accounts_is_true_equally_often_whatever_the_number_o
     assert even(ranks([p for p in asked if len(set(p[2].options[0].states)) == values]))
 
 
-def test_the_value_that_all_accounts_share_does_not_come_first_more_often_in_the_true_one(
-    planned: list[Planned],
+def test_all_four_candidates_occur_alike_in_accounts_of_two_values(planned: list[Planned]) -> None:
+    """Or these questions would tell, to those about the same slot, which values were held."""
+    two = [
+        p for p in of(planned, "track_full_preference_evolution", kind="slot") if len(set(p[2].options[0].states)) == 2
+    ]
+    assert two
+    for _, _, plan in two:
+        counts = Counter(value for option in plan.options for value in set(option.states))
+        assert sorted(counts.values()) == [2, 2, 2, 2]
+
+
+def test_how_often_a_motive_occurs_among_reasons_or_advice_does_not_tell_which_is_right(
+    planned: list[Planned], banks: Banks
 ) -> None:
-    """With two values held, one of them is in all four accounts; it must not betray the order."""
-    first = Counter()
-    for _, _, plan in of(planned, "track_full_preference_evolution", kind="slot"):
-        shared = set.intersection(*(set(option.states) for option in plan.options))
-        if len(shared) == 1:
-            first[plan.options[0].states[0] in shared] += 1
-    assert even(first[key] for key in (True, False))
+    """Neither to a reader of all questions of a user: each motive of advice is in all, and of reasons about in half."""
+    advice: dict[int, set[frozenset[str]]] = {}
+    reasons = Counter()
+    users = {}
+    for persona, _, plan in planned:
+        users[persona.persona_id] = persona
+        if plan.question_type == "generalize_to_new_scenarios":
+            advice.setdefault(persona.persona_id, set()).add(frozenset(o.states[0] for o in plan.options))
+        elif plan.question_type == "revisit_reasons_behind_preference_updates":
+            motives = {r.recalled: m for m, rs in banks.topics[plan.topic].reasons.items() for r in rs}
+            shown = {motives[option.states[0]] for option in plan.options}
+            reasons.update({"main": persona.motive in shown, "absent": persona.absent_motives()[0] in shown, "all": 1})
+    assert all(len(sets) == 1 for sets in advice.values())
+    assert abs(reasons["main"] / reasons["all"] - 0.5) < 0.12
+    assert abs(reasons["absent"] / reasons["all"] - 0.5) < 0.12
 
 
 @pytest.mark.parametrize("question_type", ["revisit_reasons_behind_preference_updates", "generalize_to_new_scenarios"])

@@ -18,7 +18,7 @@ from generation.errors import UserError
 from personamem_builder.dataset.folder import changed_files, content_digest, read_manifest
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.dataset.official import import_release
-from personamem_builder.dataset.write import CANARY, Source, Split, write_dataset
+from personamem_builder.dataset.write import CANARY, Source, write_dataset
 from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA
 
 SOURCE = Source(name="a test", url="https://example.org", license="mit", version="1.2.3", fingerprint="f" * 64)
@@ -49,12 +49,8 @@ def write(out: Path, text: str = "What now?") -> dict[str, Any]:
     questions = [question("c1", 2, text), question("c1", 3, text), question("c2", 3, text)]
     return write_dataset(
         out,
-        {
-            "32k": Split(
-                pa.Table.from_pylist(questions, schema=QUESTION_SCHEMA),
-                [pa.Table.from_pylist([context(key)], schema=CONTEXT_SCHEMA) for key in ("c1", "c2")],
-            )
-        },
+        {"32k": pa.Table.from_pylist(questions, schema=QUESTION_SCHEMA)},
+        [("32k", pa.Table.from_pylist([context(key)], schema=CONTEXT_SCHEMA)) for key in ("c1", "c2")],
         SOURCE,
     )
 

@@ -1,0 +1,141 @@
+"""What assembling and building examples/full.yaml costs, against encoding its distinct texts once with tiktoken.
+
+    python benchmarks/build.py
+
+For 5, 10 and 20 personas: seconds, memory, size on disk; then a full lazy pass over the generated 1M split.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from support.measure import REPOSITORY, Target, argument_parser, conclude, in_child, print_table
+
+CONFIG = REPOSITORY / "examples" / "full.yaml"
+SPLITS = ("32k", "128k", "1M")
+
+
+def make_run(folder: str, personas: int) -> None:
+    """Generate the run."""
+    from generation.banks.load import load_banks
+    from generation.config import load_config
+    from generation.pipeline import Work, generate
+    from generation.store import RunStore
+
+    config = load_config(CONFIG).model_copy(update={"personas": personas})
+    work = Work(config, load_banks(config), "offline")
+    generate(work, RunStore.open(Path(folder) / "run", work.fingerprint()), workers=2)
+
+
+def assemble_and_build(folder: str) -> tuple[float, float, dict[str, Any]]:
+    """Assemble and build all splits in one process; return the seconds of each and the manifest."""
+    from generation.store import RunStore
+    from personamem_builder.assemble.assemble import assemble
+    from personamem_builder.assemble.sizes import chosen_sizes
+    from personamem_builder.dataset.build import build
+
+    store = RunStore(Path(folder) / "run")
+    start = time.perf_counter()
+    assemble(store, chosen_sizes(SPLITS, None, None), n_variants=2)
+    middle = time.perf_counter()
+    manifest = build(store, Path(folder) / "personamem", replace=True)
+    return middle - start, time.perf_counter() - middle, manifest
+
+
+def encode(folder: str) -> tuple[float, int]:
+    """Encode each distinct text of a run once; return the seconds, and the zstd size of texts and questions."""
+    import pyarrow as pa
+
+    from generation.records import Filler, Question, Session
+    from generation.store import RunStore
+    from generation.tokenizer import load_encoding
+
+    store = RunStore(Path(folder) / "run")
+    texts = {m.content: None for s in store.read("sessions", Session) for m in s.messages}
+    texts |= {m.content: None for f in store.read("fillers", Filler) for m in f.messages}
+    questions = list(store.read("questions", Question))
+    size = len(pa.compress("\n".join(texts).encode(), codec="zstd", asbytes=True))
+    size += len(pa.compress("\n".join(q.model_dump_json() for q in questions).encode(), codec="zstd", asbytes=True))
+    texts |= {question.message: None for question in questions}
+    encoding, _ = load_encoding()
+    start = time.perf_counter()
+    for text in texts:
+        encoding.encode_ordinary(text)
+    return time.perf_counter() - start, size
+
+
+def lazy_pass(folder: str) -> tuple[float, int]:
+    """Read every row of the 1M split with its context; return the seconds and the number of rows."""
+    from personamem_builder import load_dataset
+
+    start = time.perf_counter()
+    rows = load_dataset("1M", data=Path(folder) / "personamem")
+    messages = sum(len(row["context"]) for row in rows)
+    assert messages > 0
+    return time.perf_counter() - start, len(rows)
+
+
+def main() -> None:
+    """Run the script."""
+    arguments = argument_parser(__doc__).parse_args()
+    sizes = (2, 4) if arguments.quick else (5, 10, 20)
+    rows, figures = [], {}
+    for personas in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            in_child(make_run, folder, personas)
+            yardstick, distinct = in_child(encode, folder).result
+            made = in_child(assemble_and_build, folder)
+            assembling, building, manifest = made.result
+            lazy = in_child(lazy_pass, folder)
+            disk = sum(path.stat().st_size for path in (Path(folder) / "personamem").rglob("*") if path.is_file())
+        counts = {name: split["questions"] for name, split in manifest["splits"].items()}
+        figures[str(personas)] = figure = {
+            "tiktoken": yardstick,
+            "assemble": assembling,
+            "build": building,
+            "rss_mb": made.rss_mb,
+            "disk_mb": disk / 1e6,
+            "distinct_zstd_mb": distinct / 1e6,
+            "lazy_seconds": lazy.result[0],
+            "lazy_mb": lazy.private_mb,
+            "rows": counts,
+        }
+        rows.append(
+            [
+                f"{personas} personas",
+                " / ".join(f"{count:,}" for count in counts.values()),
+                f"{yardstick:.1f}",
+                f"{assembling:.1f} + {building:.1f}",
+                f"{(assembling + building) / yardstick:.2f}",
+                f"{made.rss_mb:.0f}",
+                f"{disk / 1e6:.1f}",
+                f"{distinct / 1e6:.1f}",
+                f"{figure['lazy_seconds']:.1f}",
+                f"{figure['lazy_mb']:.0f}",
+            ]
+        )
+    header = ["", "rows 32k / 128k / 1M", "tiktoken s", "assemble + build s", "ratio", "MB", "disk MB", "zstd MB"]
+    print_table("Assembly and build, one process", [*header, "lazy 1M s", "lazy MB"], rows)
+    first, last = figures[str(sizes[0])], figures[str(sizes[-1])]
+    ours = last["assemble"] + last["build"]
+    growth = (ours / sizes[-1]) / ((first["assemble"] + first["build"]) / sizes[0])
+    conclude(
+        arguments,
+        [
+            Target("assembly and build over tiktoken", ours / last["tiktoken"], 3, "times"),
+            Target("memory", last["rss_mb"], 2000, "MB"),
+            Target(f"time a persona, {sizes[-1]} against {sizes[0]}", growth, 1.2, ""),
+            Target(f"memory, {sizes[-1]} against {sizes[0]} personas", last["rss_mb"] / first["rss_mb"], 1.2, ""),
+            Target("disk over zstd of the distinct texts", last["disk_mb"] / last["distinct_zstd_mb"], 1.3, "times"),
+            Target("lazy pass over 1M", last["lazy_seconds"], 6, "s"),
+            Target("memory of the lazy pass", last["lazy_mb"], 700, "MB"),
+        ],
+        figures,
+    )
+
+
+if __name__ == "__main__":
+    main()

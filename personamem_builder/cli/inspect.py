@@ -1,0 +1,66 @@
+"""`personamem inspect`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option("--split", help="The split. [default: the first of the dataset]")
+@click.option(
+    "--question",
+    "question_id",
+    metavar="ID",
+    envvar="PERSONAMEM_INSPECT_QUESTION",
+    help="Id of the question, or its first 6 characters or more.",
+)
+@click.option("--full", is_flag=True, help="Show all messages whole, not those with evidence only.")
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["string", "api_dict"]),
+    envvar="PERSONAMEM_INSPECT_FORMAT",
+    help="Print the history alone: `role: content` lines, or a JSON list of {role, content}.",
+)
+def inspect(folder: Path | None, split: str | None, question_id: str | None, full: bool, format_: str | None) -> None:
+    """Show a question of a dataset FOLDER, its evidence marked in the history, and its options.
+
+    Without --question, list some questions of the split. FOLDER is by default PERSONAMEM_DATA, then ./personamem.
+
+    personamem inspect personamem --split 32k
+
+    personamem inspect personamem --split 32k --question 89968a68
+    """
+    from personamem_builder import inspection
+    from personamem_builder.dataset.locate import resolve_data
+
+    if format_ is not None and question_id is None:
+        raise click.UsageError("--format needs --question")
+    if format_ is not None and full:
+        raise click.UsageError("--format and --full exclude each other")
+    folder = folder or resolve_data().folder
+    split = inspection.chosen_split(folder, split)
+    if question_id is None:
+        _list(inspection.question_list(folder, split), f"next: personamem inspect {folder} --split {split} --question")
+        return
+    inspected = inspection.inspect_question(folder, split, question_id)
+    if format_ == "string":
+        click.echo(inspection.history_string(inspected.history))
+    elif format_ == "api_dict":
+        click.echo(inspection.history_api_dict(inspected.history))
+    else:
+        from rich.console import Console
+
+        inspection.show(inspection.question_lines(inspected, full=full), Console())
+
+
+def _list(rows: Sequence[tuple[str, ...]], following: str) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    if rows:
+        click.echo(f"{following} {rows[0][0]}", err=True)

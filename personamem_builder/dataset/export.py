@@ -1,0 +1,169 @@
+"""From a dataset folder to the files of the official release."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from generation.errors import UserError
+from generation.files import replacing
+from generation.progress import track
+from personamem_builder.dataset.folder import changed_files, check_split, contexts_path, questions_path, read_manifest
+from personamem_builder.dataset.load import read_questions
+from personamem_builder.official.release import contexts_file, questions_file
+from personamem_builder.schema import OPTIONAL_QUESTION_FIELDS, QUESTION_SCHEMA
+
+OFFICIAL_COLUMNS: Final = tuple(QUESTION_SCHEMA.names[: QUESTION_SCHEMA.names.index("source_question_type")])
+"""The fifteen columns of the official CSV, in its order."""
+
+_RELEASE_FILE: Final = re.compile(r"(questions_[^.]+\.csv|shared_contexts_[^.]+\.jsonl)")
+_LEFT_OVER: Final = re.compile(rf"\.{_RELEASE_FILE.pattern}\.\d+\.part")
+_MAX_DECIMALS: Final = 15
+
+
+class Exported(NamedTuple):
+    """The two files of a split, and what they hold."""
+
+    questions: int
+    contexts: int
+    files: tuple[Path, Path]
+
+
+def export_release(folder: Path, out: Path, splits: Sequence[str] = ()) -> dict[str, Exported]:
+    """Write `questions_{split}.csv` and `shared_contexts_{split}.jsonl`, as the official release has them.
+
+    Left out is what that layout cannot hold: evidence, what options assert, and topics and dates of sessions. Files
+    take the place of older ones only when all of them are whole. One context is in memory at a time.
+
+    Args:
+        folder: A dataset folder.
+        out: Where the files go: a new folder, an empty one, or one that holds nothing but such files.
+        splits: Which; all of the dataset by default.
+
+    Returns:
+        What was written for each split.
+
+    Raises:
+        UserError: There is no such dataset or split, its files are damaged, `out` holds something else, or the disk
+            refuses.
+    """
+    manifest = read_manifest(folder)
+    names = list(dict.fromkeys(splits)) or list(manifest["splits"])
+    for name in names:
+        check_split(manifest, name, folder)
+    _check_files(folder, names)
+    _check_out(out)
+    exported = {}
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for path in out.iterdir():
+            if _LEFT_OVER.fullmatch(path.name):  # by a run that was killed
+                path.unlink()
+        with ExitStack() as files:  # every file is written before the first one takes its place
+            for name in names:
+                paths = (out / questions_file(name), out / contexts_file(name))
+                questions, contexts = (files.enter_context(replacing(path)) for path in paths)
+                exported[name] = Exported(
+                    _write_questions(read_questions(folder, name), questions),
+                    _write_contexts(folder / contexts_path(name), contexts, name),
+                    paths,
+                )
+    except OSError as error:
+        raise UserError(f"{out} cannot be written: {error}", "make space, or choose another --out") from error
+    return exported
+
+
+def _check_files(folder: Path, splits: Sequence[str]) -> None:
+    needed = {path(name) for name in splits for path in (questions_path, contexts_path)}
+    if damaged := [name for name in changed_files(folder) if name in needed]:
+        raise UserError(
+            f"{folder}: {', '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} not as the manifest says",
+            "build, import or download the dataset again",
+        )
+
+
+def _check_out(out: Path) -> None:
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UserError(f"{out} exists and is no folder", "choose another --out")
+    other = sorted(p.name for p in out.iterdir() if not _RELEASE_FILE.fullmatch(p.name))
+    if other := [name for name in other if not _LEFT_OVER.fullmatch(name)]:
+        raise UserError(
+            f"{out} holds something else than questions_SPLIT.csv and shared_contexts_SPLIT.jsonl: {other[0]}",
+            "choose another --out",
+        )
+
+
+def _write_questions(table: pa.Table, path: Path) -> int:
+    optional = [f.name for f in OPTIONAL_QUESTION_FIELDS if f.name in table.column_names]
+    columns = [*OFFICIAL_COLUMNS, *(name for name in optional if table[name].null_count < len(table))]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(_line(columns))
+        for row in table.to_pylist():
+            cells = official_cells(row)
+            file.write(_line([cells[column] for column in columns]))
+    return len(table)
+
+
+def official_cells(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a question row as the official CSV has it.
+
+    Args:
+        row: A row of the question table.
+
+    Returns:
+        The row, with the label of the source for its type, a list of options that is JSON and a Python literal alike,
+        and the distance as a percentage.
+    """
+    return {
+        **row,
+        "question_type": row["source_question_type"],
+        # JSON that escapes no more than it must is a Python literal too: official scripts read either.
+        "all_options": json.dumps(row["all_options"], ensure_ascii=False),
+        "distance_to_ref_proportion_in_context": _percentage(row["distance_to_ref_proportion_in_context"]),
+    }
+
+
+def _percentage(fraction: float) -> str:
+    """Return `92.67%`, with as many decimals more as give the same 32-bit number when read."""
+    for decimals in range(2, _MAX_DECIMALS):
+        cell = f"{100 * fraction:.{decimals}f}"
+        if struct.pack("f", float(cell) / 100) == struct.pack("f", fraction):
+            break
+    return f"{cell}%"
+
+
+def _line(cells: Sequence[Any]) -> str:
+    """Return a line of CSV that ends as in the official files; a cell with any line end in it is quoted."""
+    line = io.StringIO(newline="")
+    # With "\n" as its line end, the writer of Python 3.11 would leave a lone "\r" unquoted.
+    csv.writer(line, lineterminator="\r\n").writerow(cells)
+    return line.getvalue().removesuffix("\r\n") + "\n"
+
+
+def _write_contexts(source: Path, path: Path, split: str) -> int:
+    count = 0
+    with path.open("w", encoding="utf-8", newline="") as file:
+        for key, messages in _contexts(source, split):
+            file.write(json.dumps({key: messages}, ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+def _contexts(source: Path, split: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """Yield the contexts of a file; each is a row group of its own."""
+    file = pq.ParquetFile(source)
+    for group in track(range(file.num_row_groups), f"writing contexts of {split}"):
+        for row in file.read_row_group(group, columns=["shared_context_id", "messages"]).to_pylist():
+            yield row["shared_context_id"], [{"role": m["role"], "content": m["content"]} for m in row["messages"]]

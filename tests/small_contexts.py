@@ -1,0 +1,172 @@
+"""Contexts for tests: without any text, where only the places count; and a reader that replays histories by itself."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import Any
+
+from small_banks import TOPICS, small_banks, users
+
+from generation.config import Config
+from generation.question_plans import QuestionPlan, plan_questions
+from generation.records import QUESTION_TYPES, Message, Option, Question, SessionPlan, content_id
+from generation.seeds import rng_for
+from personamem_builder.assemble.layout import Layout, lay_out
+from personamem_builder.assemble.material import Material, Piece
+from personamem_builder.assemble.records import Block
+
+SYSTEM = "About the user. Age: 30."
+SYSTEM_TOKENS = 7
+
+
+@cache
+def wordless(seed: int, questions: int = 2) -> Material:
+    """Return a user whose sessions have the right events in the right order, numbers for words, made-up tokens."""
+    config = Config(
+        topics=TOPICS,
+        personas=1,
+        seed=seed,
+        questions_per_topic=dict.fromkeys(QUESTION_TYPES, questions),
+    )
+    [(persona, history)] = users(config)
+    rng = rng_for(seed, "wordless")
+    asked = tuple(_question(plan, rng) for plan in plan_questions(config, persona, history, small_banks()))
+    return Material(
+        persona=persona,
+        system=SYSTEM,
+        system_tokens=SYSTEM_TOKENS,
+        history=history,
+        sessions={plan.session_id: _session(plan, rng) for topic in history.topics for plan in topic.sessions},
+        questions=asked,
+        question_tokens={question.question_id: rng.randint(5, 30) for question in asked},
+    )
+
+
+@cache
+def wordless_fillers(count: int, tokens: int | None = None) -> dict[str, Piece]:
+    """Return fillers of about 400 tokens each, or of exactly so many."""
+    rng = random.Random(count)
+    return {
+        f"f{i}": _piece(f"f{i}", [Message(role=role, content=f"{role} {i}") for role in ("user", "assistant")] * 2, rng)
+        if tokens is None
+        else Piece(f"f{i}", (Message(role="user", content=str(i)),), (tokens,))
+        for i in range(count)
+    }
+
+
+def whole(material: Material) -> Layout:
+    """Return the context of all sessions of a user, in order of their dates."""
+    plans = sorted((s for topic in material.history.topics for s in topic.sessions), key=lambda plan: plan.date)
+    return lay_out(material, [Block(kind="session", id=plan.session_id) for plan in plans], {})
+
+
+def _piece(id_: str, messages: Sequence[Message], rng: random.Random) -> Piece:
+    return Piece(id_, tuple(messages), tuple(rng.randint(50, 150) for _ in messages))
+
+
+def _session(plan: SessionPlan, rng: random.Random) -> Piece:
+    messages = []
+    for i, told in enumerate([(), *((event_id,) for event_id in plan.event_ids), ()]):
+        messages.append(Message(role="user", content=f"{plan.session_id} user {i} ü", event_ids=told))
+        messages.append(Message(role="assistant", content=f"{plan.session_id} assistant {i}"))
+    return _piece(plan.session_id, messages, rng)
+
+
+def _question(plan: QuestionPlan, rng: random.Random) -> Question:
+    order = rng.sample(range(4), 4)
+    options = [
+        Option(text=f"It is {'; '.join(o.states)}.", states=o.states, role=o.role, stereotypical=o.stereotypical)
+        for o in (plan.options[i] for i in order)
+    ]
+    return Question(
+        question_id=content_id(
+            "question", plan.persona_id, plan.question_type, plan.topic, plan.subject, plan.options, plan.evidence
+        ),
+        persona_id=plan.persona_id,
+        question_type=plan.question_type,
+        topic=plan.topic,
+        subject=plan.subject,
+        message="What now?",
+        options=tuple(options),  # type: ignore[arg-type]
+        answer_index=order.index(0),
+        evidence_event_ids=tuple(event.event_id for event in plan.evidence),
+        after_session_ids=plan.after_session_ids,
+        before_session_id=plan.before_session_id,
+        updates_spanned=plan.updates_spanned,
+    )
+
+
+# --- an independent reader
+
+
+class Reader:
+    """Knows which events were told, and decides which options hold.
+
+    It reads a line of `histories.jsonl` as it stands, and shares no code with the package.
+
+    Args:
+        history: The line.
+        told: Ids of the events that a reader of the context knows of.
+    """
+
+    def __init__(self, history: dict[str, Any], told: Collection[str]) -> None:
+        self._events: dict[str, dict[str, Any]] = {}
+        for topic in history["topics"]:
+            preferences = {p["preference_id"]: p for p in topic["preferences"]}
+            for event in topic["events"]:
+                of = preferences[event["preference_id"]]
+                self._events[event["event_id"]] = event | {
+                    "topic": topic["topic"],
+                    "kind": of["kind"],
+                    "subject": of["subject"],
+                }
+        self._told = [event for event_id, event in self._events.items() if event_id in told]
+
+    def holding(self, row: dict[str, Any]) -> list[int]:
+        """Return the indices of the options that hold, for a row of a dataset."""
+        holds = getattr(self, f"_{row['question_type']}")
+        return [i for i, states in enumerate(row["option_states"]) if holds(row, states)]
+
+    def _in_topic(self, row: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+        return [e for e in self._told if e["kind"] == kind and e["topic"] == row["topic"]]
+
+    def _recall_user_shared_facts(self, row: dict[str, Any], states: list[str]) -> bool:
+        return any(event["state"] == states[0] for event in self._in_topic(row, "fact"))
+
+    def _suggest_new_ideas(self, row: dict[str, Any], states: list[str]) -> bool:
+        return all(event["subject"] != states[0] for event in self._in_topic(row, "item"))
+
+    def _acknowledge_latest_user_preferences(self, row: dict[str, Any], states: list[str]) -> bool:
+        return self._states(row, states)[-1:] == states
+
+    _provide_preference_aligned_recommendations = _acknowledge_latest_user_preferences
+
+    def _track_full_preference_evolution(self, row: dict[str, Any], states: list[str]) -> bool:
+        return self._states(row, states) == states
+
+    def _revisit_reasons_behind_preference_updates(self, row: dict[str, Any], states: list[str]) -> bool:
+        course = self._course(self._events[row["evidence_event_ids"][-1]]["preference_id"])
+        return [event["reason"] for event in course][-1:] == states
+
+    def _generalize_to_new_scenarios(self, row: dict[str, Any], states: list[str]) -> bool:
+        return any(event["motive"] == states[0] for event in self._told)
+
+    def _states(self, row: dict[str, Any], states: list[str]) -> list[str]:
+        """Return the course of what an option speaks of: the slot in question, or the item that it names."""
+        about = self._events[row["evidence_event_ids"][-1]]
+        if about["kind"] == "slot":
+            return [event["state"] for event in self._course(about["preference_id"])]
+        item = states[0].split(": ", 1)[1]
+        same = [event for event in self._in_topic(row, "item") if event["subject"] == item]
+        return [f"{event['state']}: {item}" for event in self._course(same[0]["preference_id"])] if same else []
+
+    def _course(self, preference_id: str) -> list[dict[str, Any]]:
+        following = {e["previous_event_id"]: e for e in self._told if e["preference_id"] == preference_id}
+        course = []
+        at = None
+        while at in following:
+            course.append(following[at])
+            at = following[at]["event_id"]
+        return course
