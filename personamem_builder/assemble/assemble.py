@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,6 +30,7 @@ from personamem_builder.official.contexts import context_id
 CONTEXTS: Final = "contexts.jsonl"
 QUESTIONS: Final = "questions.jsonl"
 ASSEMBLY: Final = "assembly.json"
+_FEW_QUESTIONS: Final = "raise questions_per_topic or --n-blocks"
 
 
 class Assembled(NamedTuple):
@@ -64,23 +67,47 @@ def assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: i
     fillers = read_fillers(store)
     task = _Task(fingerprint["seed"], tuple(sizes), n_variants)
     counts = {size.split: {"contexts": 0, "questions": 0} for size in sizes}
-    with ExitStack() as stack:
-        write = {
-            (size.split, name): stack.enter_context(writing_records(split_folder(store, size.split) / name))
-            for size in sizes
-            for name in (CONTEXTS, QUESTIONS)
-        }
-        personas = fingerprint["personas"]
-        for assembled in track(_assembled(store, task, fillers, workers), "assembling", personas):
-            for context in assembled:
-                write[context.split, CONTEXTS](context.plan)
-                for question in context.questions:
-                    write[context.split, QUESTIONS](question)
-                counts[context.split]["contexts"] += 1
-                counts[context.split]["questions"] += len(context.questions)
-    for size in sizes:
-        _write_assembly(store, size, n_variants)
+    with _replaced(store, sizes) as new:
+        with ExitStack() as stack:
+            write = {
+                (size.split, name): stack.enter_context(writing_records(new / size.split / name))
+                for size in sizes
+                for name in (CONTEXTS, QUESTIONS)
+            }
+            personas = fingerprint["personas"]
+            for assembled in track(_assembled(store, task, fillers, workers), "assembling", personas):
+                for context in assembled:
+                    write[context.split, CONTEXTS](context.plan)
+                    for question in context.questions:
+                        write[context.split, QUESTIONS](question)
+                    counts[context.split]["contexts"] += 1
+                    counts[context.split]["questions"] += len(context.questions)
+        for size in sizes:
+            if not counts[size.split]["questions"]:
+                raise UserError(f"no question can be asked in a context of {size.split}", _FEW_QUESTIONS)
+            _write_assembly(store, size, n_variants, new / size.split)
     return counts
+
+
+@contextmanager
+def _replaced(store: RunStore, sizes: Sequence[Size]) -> Iterator[Path]:
+    """Give a folder for the new splits; their files take the place of the old ones when the block ends well."""
+    new = store.folder / "splits" / ".new"
+    shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
+    try:
+        yield new
+        # All are whole and on the disk. A kill in here leaves files that `read_assembly` refuses as a mixture.
+        for size in sizes:
+            split_folder(store, size.split).mkdir(parents=True, exist_ok=True)
+            for name in (ASSEMBLY, CONTEXTS, QUESTIONS):
+                (new / size.split / name).replace(split_folder(store, size.split) / name)
+    except OSError as error:
+        reason = "the disk is full" if error.errno == errno.ENOSPC else error.strerror
+        raise UserError(f"{new.parent} cannot be written: {reason}", "the splits are as they were before") from error
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        if new.parent.is_dir() and not any(new.parent.iterdir()):
+            new.parent.rmdir()
 
 
 class _Task(NamedTuple):
@@ -113,26 +140,45 @@ def _assemble_persona(material: Material) -> list[Assembled]:
     task, fillers = _worker
     persona_id = material.persona.persona_id
     lengths = {id_: piece.num_tokens + material.system_tokens for id_, piece in material.sessions.items()}
-    result = []
+    result: dict[tuple[str, str], Assembled] = {}
+    taken: dict[str, list[list[Chosen]]] = {}
     for variant in range(task.n_variants):
         unlimited: list[Chosen] | None = None
         for size in sorted(task.sizes, key=lambda size: -size.n_blocks):
-            rng = rng_for(task.seed, "assemble", persona_id, size.split if size.max_tokens else "prefixes", variant)
+            key = size.split if size.max_tokens else "prefixes"
+            rng = rng_for(task.seed, "assemble", persona_id, key, variant)
             choose = partial(select_sessions, material.history, lengths, material.questions, size.n_blocks)
+            others = taken.setdefault(key, [])
             if size.max_tokens is not None:
-                chosen = choose(int(FULLEST * size.max_tokens), rng)
+                chosen = choose(int(FULLEST * size.max_tokens), rng, others)
+                others.append(chosen)
             else:
-                unlimited = choose(None, rng) if unlimited is None else unlimited
+                if unlimited is None:
+                    unlimited = choose(None, rng, others)
+                    others.append(unlimited)
                 chosen = unlimited[: size.n_blocks]
+                _check_number(persona_id, chosen, size)
             if not chosen:
                 raise UserError(
                     f"the split {size.split} has no room for one session: the shortest of persona {persona_id} has "
                     f"{min(lengths.values()):,} tokens",
                     "raise --max-tokens, or lower turns_per_session in the configuration",
                 )
-            result.append(_context(material, chosen, fillers, size, variant, task.seed))
+            context = _context(material, chosen, fillers, size, variant, task.seed)
+            # The sessions of two variants, or the first few of them, can be the same: that is one context, not two.
+            if context.questions:
+                result.setdefault((size.split, context.plan.shared_context_id), context)
     order = [size.split for size in task.sizes]
-    return sorted(result, key=lambda assembled: (order.index(assembled.split), assembled.plan.variant))
+    return sorted(result.values(), key=lambda assembled: (order.index(assembled.split), assembled.plan.variant))
+
+
+def _check_number(persona_id: int, chosen: Sequence[Chosen], size: Size) -> None:
+    if (missing := size.n_blocks - len(chosen)) > 0:
+        raise UserError(
+            f"persona {persona_id} cannot fill the split {size.split}: it has {len(chosen)} sessions; "
+            f"{missing} are missing",
+            "give a smaller --n-blocks, or generate with more topics or periods",
+        )
 
 
 def _context(
@@ -155,10 +201,10 @@ def _context(
 
 def _check(material: Material, layout: Layout, size: Size, asked: Sequence[AskedQuestion]) -> None:
     questions = {question.question_id: question for question in material.questions}
-    if not asked:
+    if not asked and size.max_tokens is not None:  # a short history of a range may be left out
         raise UserError(
             f"no question of persona {material.persona.persona_id} can be asked in its context of {size.split}",
-            "raise questions_per_topic or --n-blocks",
+            _FEW_QUESTIONS,
         )
     replay = Replay(material.history, layout)
     faults = [
@@ -174,16 +220,17 @@ def _check(material: Material, layout: Layout, size: Size, asked: Sequence[Asked
         )
 
 
-def _write_assembly(store: RunStore, size: Size, n_variants: int) -> None:
+def _write_assembly(store: RunStore, size: Size, n_variants: int, new: Path) -> None:
     """Write what a split was made from, so that a change of the run can be noticed."""
-    folder = split_folder(store, size.split)
-    files = [store.path(stage) for stage in STAGES] + [folder / CONTEXTS, folder / QUESTIONS]
+    files = [store.folder / "config.json", *(store.path(stage) for stage in STAGES)]
+    own = split_folder(store, size.split).relative_to(store.folder)
     content = {
         **size._asdict(),
         "n_variants": n_variants,
-        "files": {str(path.relative_to(store.folder)): file_digest(path) for path in files},
+        "files": {str(path.relative_to(store.folder)): file_digest(path) for path in files}
+        | {str(own / name): file_digest(new / name) for name in (CONTEXTS, QUESTIONS)},
     }
-    with replacing(folder / ASSEMBLY) as part:
+    with replacing(new / ASSEMBLY) as part:
         part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
@@ -194,17 +241,22 @@ def read_assembly(store: RunStore, split: str) -> dict[str, Any]:
         UserError: The split was not assembled, or a file is not as it was; it is named.
     """
     path = split_folder(store, split) / ASSEMBLY
+    again = f"personamem assemble {store.folder} " + (
+        f"--n-blocks {split.removesuffix('blocks')}" if split.endswith("blocks") else f"--split {split}"
+    )
     try:
         assembly: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        files = dict(assembly["files"])
     except OSError as error:
-        hint = f"personamem assemble {store.folder} --split {split}"
-        raise UserError(f"{store.folder} has no split {split!r}: {path} is missing", hint) from error
-    for name, digest in assembly["files"].items():
+        raise UserError(f"{store.folder} has no split {split!r}: {path} is missing", again) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged", f"assemble it again: {again}") from error
+    for name, digest in files.items():
         file = store.folder / name
         if not file.exists() or file_digest(file) != digest:
             raise UserError(
                 f"{file} is not what the split {split} was assembled from: its digest differs",
-                f"assemble it again: personamem assemble {store.folder}",
+                f"assemble it again: {again}",
             )
     return assembly
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from generation.errors import UserError
 from generation.records import Filler, History, Message, Persona, Question, Session
@@ -13,6 +13,8 @@ from generation.store import RunStore
 from generation.tokenizer import load_encoding
 
 R = TypeVar("R")
+
+_FINISH: Final = "finish the run: the same personamem generate command again"
 
 
 class Piece(NamedTuple):
@@ -72,7 +74,10 @@ def visible_persona(persona: Persona, visible: str) -> str:
 
 def read_fillers(store: RunStore, *, count_tokens: bool = True) -> list[Piece]:
     """Read the fillers of a run."""
-    return [_piece(filler.filler_id, filler.messages, count_tokens) for filler in store.read("fillers", Filler)]
+    fillers = [_piece(filler.filler_id, filler.messages, count_tokens) for filler in store.read("fillers", Filler)]
+    if len(fillers) != (wanted := store.fingerprint()["fillers"]):
+        raise UserError(f"{store.path('fillers')} holds {len(fillers)} fillers of {wanted}", _FINISH)
+    return fillers
 
 
 def read_material(store: RunStore, *, count_tokens: bool = True) -> Iterator[Material]:
@@ -85,22 +90,34 @@ def read_material(store: RunStore, *, count_tokens: bool = True) -> Iterator[Mat
     Raises:
         UserError: The run is not finished, was changed by hand, or has no questions.
     """
-    visible = store.fingerprint()["persona_visible"]
+    fingerprint = store.fingerprint()
+    visible = fingerprint["persona_visible"]
     sessions = groupby(store.read("sessions", Session), key=lambda session: session.persona_id)
     questions = groupby(store.read("questions", Question), key=lambda question: question.persona_id)
-    histories = store.read("histories", History)
-    for persona in store.read("personas", Persona):
+    histories = groupby(store.read("histories", History), key=lambda history: history.persona_id)
+    personas = list(store.read("personas", Persona))
+    if len(personas) != fingerprint["personas"]:
+        raise UserError(
+            f"{store.path('personas')} holds {len(personas)} personas of {fingerprint['personas']}", _FINISH
+        )
+    if not any(fingerprint["questions_per_topic"].values()):
+        raise UserError(f"{store.folder} has no questions", "generate with questions_per_topic above 0")
+    for persona in personas:
+        history = next(_of(persona.persona_id, histories, store.path("histories")))
+        told = {
+            session.session_id: _piece(session.session_id, session.messages, count_tokens)
+            for session in _of(persona.persona_id, sessions, store.path("sessions"))
+        }
+        if any(plan.session_id not in told for topic in history.topics for plan in topic.sessions):
+            raise UserError(f"{store.path('sessions')} lacks sessions of persona {persona.persona_id}", _FINISH)
         own = tuple(_of(persona.persona_id, questions, store.path("questions")))
         system = visible_persona(persona, visible)
         yield Material(
             persona=persona,
             system=system,
             system_tokens=count(system) if system and count_tokens else 0,
-            history=next(histories),
-            sessions={
-                session.session_id: _piece(session.session_id, session.messages, count_tokens)
-                for session in _of(persona.persona_id, sessions, store.path("sessions"))
-            },
+            history=history,
+            sessions=told,
             questions=own,
             question_tokens={q.question_id: count(q.message) if count_tokens else 0 for q in own},
         )
@@ -109,6 +126,5 @@ def read_material(store: RunStore, *, count_tokens: bool = True) -> Iterator[Mat
 def _of(persona_id: int, groups: Iterator[tuple[int, Iterator[R]]], path: Path) -> Iterator[R]:
     found, group = next(groups, (None, iter(())))
     if found != persona_id:
-        hint = "finish the run: the same personamem generate command again"
-        raise UserError(f"{path} holds nothing of persona {persona_id}", hint)
+        raise UserError(f"{path} holds nothing of persona {persona_id}", _FINISH)
     return group

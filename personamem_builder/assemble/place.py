@@ -77,14 +77,15 @@ def _sessions(question: Question, layout: Layout) -> range:
     return range(first, order.get(question.before_session_id or "", len(order)))
 
 
-def reference_event(question: Question) -> str:
+def reference_event(question: Question, layout: Layout) -> str:
     """Return the event from which the distance to a question is measured."""
+    # Not by date: a session may tell of something that happened before an event of an earlier session.
     first = question.question_type in _FIRST_EVENT_COUNTS
-    return question.evidence_event_ids[0 if first else -1]
+    return (min if first else max)(question.evidence_event_ids, key=layout.event_places.__getitem__)
 
 
 def _stratum(question: Question, layout: Layout, end: int) -> int:
-    place = layout.event_places[reference_event(question)]
+    place = layout.event_places[reference_event(question, layout)]
     distance = layout.tokens_before[end] - layout.tokens_before[place]
     return min(_STRATA - 1, _STRATA * distance // layout.tokens_before[-1])
 
@@ -113,7 +114,7 @@ def _asked(material: Material, layout: Layout, context_id: str, question: Questi
     end = layout.session_ends[session]
     question_id = content_id("asked", question.question_id, context_id, end)
     tokens = material.question_tokens[question.question_id]
-    reference = reference_event(question)
+    reference = reference_event(question, layout)
     order = rng_for(0, "options", question_id).sample(range(len(question.options)), len(question.options))
     return AskedQuestion(
         question_id=question_id,

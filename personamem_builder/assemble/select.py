@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from generation.errors import UserError
@@ -30,6 +30,7 @@ def select_sessions(
     n_blocks: int,
     budget: int | None,
     rng: random.Random,
+    taken: Collection[Sequence[Chosen]] = (),
 ) -> list[Chosen]:
     """Choose the sessions of a context: of each topic the first few, so that no update comes before what it updates.
 
@@ -41,20 +42,21 @@ def select_sessions(
         n_blocks: How many sessions at most.
         budget: How many tokens at most; None for any.
         rng: Decides.
+        taken: Selections of other contexts; one that differs from them is preferred.
 
     Returns:
         The sessions in order of their dates, which is one order over all topics.
     """
     cores = [question.after_session_ids for question in questions if len(question.after_session_ids) > 1]
     best: list[Chosen] = []
-    best_score = (-1, -1)
+    best_score = (False, -1, -1)
     for _ in range(_DRAWS):
         core = rng.choice(cores) if cores else ()
-        chosen = _draw(history, lengths, core, n_blocks, budget, rng)
-        score = _score({c.plan.session_id for c in chosen}, questions)
+        chosen = sorted(_draw(history, lengths, core, n_blocks, budget, rng), key=lambda chosen: chosen.plan.date)
+        score = (chosen not in taken, *_score({c.plan.session_id for c in chosen}, questions))
         if score > best_score:
             best, best_score = chosen, score
-    return sorted(best, key=lambda chosen: chosen.plan.date)
+    return best
 
 
 def _score(held: set[str], questions: Sequence[Question]) -> tuple[int, int]:

@@ -59,7 +59,7 @@ def chosen_sizes(splits: tuple[str, ...], n_blocks: str | None, max_tokens: int 
             if split not in SIZES:
                 hint = "or give --n-blocks N for a size of your own"
                 raise UserError(f"there is no split {split!r}; the splits are {', '.join(SIZES)}", hint)
-        return [SIZES[split] for split in splits or SIZES]
+        return [SIZES[split] for split in dict.fromkeys(splits) or SIZES]
     if splits:
         raise UserError("--split and --n-blocks exclude each other", "leave one of them out")
     first, dash, last = n_blocks.partition("-")

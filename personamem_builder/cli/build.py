@@ -27,6 +27,7 @@ def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool) -> None:
     """
     from personamem_builder.dataset.build import build as build_dataset
     from personamem_builder.dataset.verify import verify_dataset
+    from personamem_builder.schema import SPLITS
 
     manifest = build_dataset(RunStore(run), out, splits, replace=replace)
     verify_dataset(out)
@@ -34,7 +35,9 @@ def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool) -> None:
         click.echo(f"{name}: {split['questions']} questions, {split['shared_contexts']} contexts")
     click.echo(f"{out}: digest {manifest['digest']}")
     first = next(iter(manifest["splits"]))
-    click.echo(
-        f"next: personamem eval --tasks personamem_{first} --model personamem-floor --model_args policy=longest",
-        err=True,
-    )
+    following = f"personamem inspect {out} --split {first}"
+    if first in SPLITS:  # there are tasks for these
+        following = f"personamem eval --tasks personamem_{first} --model personamem-floor --model_args policy=longest"
+        if out != Path("personamem"):
+            following = f"PERSONAMEM_DATA={out} {following}"
+    click.echo(f"next: {following}", err=True)

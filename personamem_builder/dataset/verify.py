@@ -7,6 +7,7 @@ from pathlib import Path
 
 from generation.errors import UserError
 from personamem_builder.dataset.folder import (
+    ContentDigest,
     changed_files,
     content_digest,
     contexts_path,
@@ -26,6 +27,8 @@ def verify_dataset(folder: Path) -> None:
 
     manifest = read_manifest(folder)
     faults = [f"{name} is damaged" for name in changed_files(folder)]
+    if faults:  # it may not even load
+        raise _faulty(folder, faults)
     for split, entry in manifest["splits"].items():
         with tempfile.TemporaryDirectory() as cache:
             loaded = datasets.load_dataset(
@@ -35,8 +38,17 @@ def verify_dataset(folder: Path) -> None:
             faults.append(f"{split}: {len(loaded)} questions load and not {entry['questions']}")
         if content_digest(pq.read_table(folder / questions_path(split))) != entry["digests"]["benchmark"]:
             faults.append(f"{split}: the questions have another digest than the manifest says")
-        groups = pq.ParquetFile(folder / contexts_path(split)).num_row_groups
-        if groups != entry["shared_contexts"]:
-            faults.append(f"{split}: there are {groups} contexts and not {entry['shared_contexts']}")
+        contexts = pq.ParquetFile(folder / contexts_path(split))
+        if contexts.num_row_groups != entry["shared_contexts"]:
+            faults.append(f"{split}: there are {contexts.num_row_groups} contexts and not {entry['shared_contexts']}")
+        digest = ContentDigest()
+        for group in range(contexts.num_row_groups):
+            digest.update(contexts.read_row_group(group))
+        if digest.hexdigest() != entry["digests"]["shared_contexts"]:
+            faults.append(f"{split}: the contexts have another digest than the manifest says")
     if faults:
-        raise UserError(f"{folder} is not as it was written: {'; '.join(faults)}", "build it again")
+        raise _faulty(folder, faults)
+
+
+def _faulty(folder: Path, faults: list[str]) -> UserError:
+    return UserError(f"{folder} is not as it was written: {'; '.join(faults)}", "build it again")

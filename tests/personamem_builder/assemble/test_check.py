@@ -1,0 +1,140 @@
+"""Contradictions are found, whatever their kind: against a reader that shares no code with the check."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_contexts import Reader, whole, wordless
+
+from generation.records import QUESTION_TYPES, Question
+from personamem_builder.assemble.check import Replay
+from personamem_builder.assemble.layout import Layout
+from personamem_builder.assemble.material import Material
+from personamem_builder.assemble.place import place_questions
+from personamem_builder.assemble.sizes import Size
+
+CHANGING = (
+    "acknowledge_latest_user_preferences",
+    "track_full_preference_evolution",
+    "revisit_reasons_behind_preference_updates",
+    "provide_preference_aligned_recommendations",
+)
+"""Types whose answer an update changes."""
+
+Asked = tuple[Material, Layout, Question, int]
+
+
+@cache
+def asked_of(user: int) -> list[Asked]:
+    """Return the questions of a user, each at points of the context of all sessions."""
+    material = wordless(user)
+    layout = whole(material)
+    rows = place_questions(material, layout, "x", Size("own", 16, None, 120, 16), random.Random(user))
+    by_id = {question.question_id: question for question in material.questions}
+    return [(material, layout, by_id[row.source_question_id], row.end_index_in_shared_context) for row in rows]
+
+
+def asked(question_type: str) -> list[Asked]:
+    some = [a for user in range(6) for a in asked_of(user) if a[2].question_type == question_type]
+    assert len(some) >= 30
+    return some
+
+
+def faults(asked: Asked, **changes: Any) -> list[str]:
+    material, layout, question, end = asked
+    end = changes.pop("end", end)
+    return Replay(material.history, layout).contradictions(question.model_copy(update=changes), end)
+
+
+@pytest.mark.parametrize("question_type", QUESTION_TYPES)
+def test_a_sound_question_has_none(question_type: str) -> None:
+    assert [faults(a) for a in asked(question_type)] == [[]] * len(asked(question_type))
+
+
+@pytest.mark.parametrize("question_type", QUESTION_TYPES)
+def test_a_swapped_gold(question_type: str) -> None:
+    for a in asked(question_type):
+        gold = a[2].answer_index
+        for wrong in {0, 1, 2, 3} - {gold}:
+            found = faults(a, answer_index=wrong)
+            assert len(found) == 2
+            assert any(f.startswith(f"option {gold} ") and f.endswith("holds, but is no answer") for f in found)
+            assert any(f.startswith(f"option {wrong} ") and f.endswith("but does not hold") for f in found)
+
+
+@pytest.mark.parametrize("question_type", QUESTION_TYPES)
+def test_hidden_evidence(question_type: str) -> None:
+    for a in asked(question_type):
+        for event_id in a[2].evidence_event_ids:
+            found = faults(a, end=a[1].event_places[event_id])
+            assert f"evidence {event_id} is not visible" in found
+            assert faults(a, end=a[1].event_places[event_id] + 1) != found, "one message on, it is"
+
+
+@pytest.mark.parametrize("question_type", QUESTION_TYPES)
+def test_evidence_that_the_context_does_not_hold_at_all(question_type: str) -> None:
+    for a in asked(question_type):
+        places = dict(a[1].event_places)
+        lost = places.pop(a[2].evidence_event_ids[0]) and a[2].evidence_event_ids[0]
+        assert f"evidence {lost} is not visible" in faults((a[0], a[1]._replace(event_places=places), a[2], a[3]))
+
+
+@pytest.mark.parametrize("question_type", CHANGING)
+def test_an_update_made_visible(question_type: str) -> None:
+    """The next change of the preference comes before the question, and nothing else of its session does."""
+    seen = 0
+    for a in asked(question_type):
+        material, layout, question, _ = a
+        last = question.evidence_event_ids[-1]
+        topic = next(t for t in material.history.topics if any(e.event_id == last for e in t.events))
+        update = next((e for e in topic.events if e.previous_event_id == last), None)
+        assert (update is None) == (question.before_session_id is None)
+        if update is None:
+            continue
+        seen += 1
+        found = faults(a, end=layout.event_places[update.event_id] + 1)
+        gold = question.answer_index
+        assert any(f.startswith(f"option {gold} ") and f.endswith("but does not hold") for f in found)
+        assert faults(a, end=layout.event_places[update.event_id]) == [], "just before it the answer holds"
+    assert seen >= 8
+
+
+def test_a_mention_of_what_was_to_be_new() -> None:
+    for material, layout, question, end in asked("suggest_new_ideas"):
+        wrong = (question.answer_index + 1) % 4
+        options = list(question.options)
+        options[question.answer_index] = options[wrong]
+        found = Replay(material.history, layout).contradictions(question.model_copy(update={"options": options}), end)
+        assert len(found) == 1
+        assert found[0].endswith("is the answer, but does not hold")
+
+
+@pytest.mark.parametrize("question_type", QUESTION_TYPES)
+def test_a_wrong_option_that_says_the_same_as_the_right_one(question_type: str) -> None:
+    for material, layout, question, end in asked(question_type):
+        options = list(question.options)
+        options[question.answer_index - 1] = options[question.answer_index]
+        found = Replay(material.history, layout).contradictions(question.model_copy(update={"options": options}), end)
+        assert len(found) == 1
+        assert found[0].endswith("holds, but is no answer")
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 5), st.data())
+def test_the_check_and_another_reader_agree(user: int, data: st.DataObject) -> None:
+    """At any point, also within sessions, and with any answer taken for right."""
+    material, layout = wordless(user), whole(wordless(user))
+    question = data.draw(st.sampled_from(material.questions))
+    end = data.draw(st.integers(0, len(layout.messages)))
+    answer = data.draw(st.integers(0, 3) | st.just(question.answer_index))
+    told = {event_id for event_id, place in layout.event_places.items() if place < end}
+    row = question.model_dump() | {"option_states": [list(option.states) for option in question.options]}
+    holding = Reader(material.history.model_dump(mode="json"), told).holding(row)
+    sound = told.issuperset(question.evidence_event_ids) and holding == [answer]
+    found = Replay(material.history, layout).contradictions(question.model_copy(update={"answer_index": answer}), end)
+    assert (found == []) == sound

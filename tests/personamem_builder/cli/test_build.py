@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from small_runs import contents, make_run, tiny_work
+
+from generation.store import RunStore
+from personamem_builder.assemble.assemble import assemble
+from personamem_builder.assemble.sizes import chosen_sizes
+from personamem_builder.cli import main
+from personamem_builder.dataset.folder import read_manifest
+
+
+class Outcome(NamedTuple):
+    exit_code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = make_run(tiny_work(), tmp_path_factory.mktemp("tiny") / "run")
+    assemble(store, chosen_sizes(("32k",), None, None), 2)
+    assemble(store, chosen_sizes((), "12", None), 1)
+    return store.folder
+
+
+@pytest.fixture
+def run(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `personamem build` in a folder that holds the assembled run `tiny`."""
+    shutil.copytree(tiny, tmp_path / "tiny")
+    monkeypatch.chdir(tmp_path)
+
+    def run_main(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["personamem", "build", *arguments])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
+
+    return run_main
+
+
+def fails(outcome: Outcome, message: str, hint: str) -> None:
+    assert outcome.exit_code == 1
+    assert outcome.out == ""
+    assert outcome.err.splitlines()[-2].startswith(f"error: {message}")
+    assert outcome.err.splitlines()[-1].startswith(f"hint: {hint}")
+    assert "Traceback" not in outcome.err
+
+
+def test_it_says_what_it_made_and_what_to_type_next(run: Run) -> None:
+    outcome = run("tiny")
+    assert outcome.exit_code == 0
+    manifest = read_manifest(Path("personamem"))
+    assert outcome.out.splitlines() == [
+        "32k: 64 questions, 4 contexts",
+        f"12blocks: {manifest['splits']['12blocks']['questions']} questions, 2 contexts",
+        f"personamem: digest {manifest['digest']}",
+    ]
+    assert outcome.err.splitlines()[-1] == (
+        "next: personamem eval --tasks personamem_32k --model personamem-floor --model_args policy=longest"
+    )
+
+
+def test_one_split_into_another_folder(run: Run) -> None:
+    outcome = run("tiny", "--split", "32k", "--out", "some/where")
+    assert outcome.exit_code == 0
+    assert list(read_manifest(Path("some/where"))["splits"]) == ["32k"]
+    assert not Path("personamem").exists()
+    assert "some/where" in outcome.err.splitlines()[-1], "the next command must find it"
+
+
+def test_what_it_says_to_type_next_names_a_task_that_exists(run: Run) -> None:
+    """There are tasks for the splits of the paper only."""
+    assert "personamem_12blocks" not in run("tiny", "--split", "12blocks").err
+
+
+def test_building_twice_is_the_same_and_needs_no_leave(run: Run) -> None:
+    assert run("tiny").exit_code == 0
+    before = contents(Path("personamem"))
+    assert run("tiny").exit_code == 0
+    assert contents(Path("personamem")) == before
+
+
+def test_a_dataset_of_another_build_is_replaced_only_when_told(run: Run) -> None:
+    run("tiny")
+    before = contents(Path("personamem"))
+    assemble(RunStore(Path("tiny")), chosen_sizes(("32k",), None, None), 1)
+    fails(run("tiny"), "personamem was built from something else", "give another --out, or --replace it")
+    assert contents(Path("personamem")) == before
+    assert run("tiny", "--replace").out.startswith("32k: 32 questions, 2 contexts\n")
+
+
+def test_a_folder_that_is_no_dataset(run: Run) -> None:
+    Path("mine").mkdir()
+    Path("mine/thesis.tex").write_text("years of work")
+    for flags in ([], ["--replace"]):
+        fails(run("tiny", "--out", "mine", *flags), "mine exists and is not a personamem dataset folder", "choose ano")
+    assert contents(Path("mine")) == {"thesis.tex": b"years of work"}
+
+
+def test_a_split_that_was_not_assembled(run: Run) -> None:
+    for split in ("128k", "64k"):
+        fails(run("tiny", "--split", split), f"tiny has no split '{split}'", "")
+    assert not Path("personamem").exists()
+
+
+def test_a_run_without_splits_and_what_is_no_run(run: Run) -> None:
+    shutil.rmtree("tiny/splits")
+    fails(run("tiny"), "tiny has no splits", "make some: personamem assemble tiny")
+    fails(run("absent"), "absent is no run", "make one: personamem generate")
+    assert not Path("personamem").exists()
+
+
+def test_a_run_that_was_changed_by_hand(run: Run) -> None:
+    path = Path("tiny/stages/sessions.jsonl")
+    path.write_bytes(path.read_bytes().replace(b"1", b"2", 1))
+    fails(
+        run("tiny"), "tiny/stages/sessions.jsonl is not what the split", "assemble it again: personamem assemble tiny"
+    )
+    assert not Path("personamem").exists()
