@@ -182,7 +182,8 @@ def main() -> None:
             for n, t, b, limit, met in lines
         ]
         arguments.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    sys.exit(0 if all(met for *_, met in lines) else 1)
+    # A quick run has too few questions for the limits.
+    sys.exit(0 if arguments.quick or all(met for *_, met in lines) else 1)
 
 
 if __name__ == "__main__":

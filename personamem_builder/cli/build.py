@@ -20,7 +20,8 @@ from generation.store import RunStore
     help="The dataset folder to write.",
 )
 @click.option("--replace", is_flag=True, help="Replace a folder that was built from something else.")
-def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool) -> None:
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers: int) -> None:
     """Write the dataset folder of a RUN whose splits were assembled.
 
     personamem build runs/full --out personamem
@@ -29,7 +30,7 @@ def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool) -> None:
     from personamem_builder.dataset.verify import verify_dataset
     from personamem_builder.schema import SPLITS
 
-    manifest = build_dataset(RunStore(run), out, splits, replace=replace)
+    manifest = build_dataset(RunStore(run), out, splits, replace=replace, workers=workers)
     verify_dataset(out)
     for name, split in manifest["splits"].items():
         click.echo(f"{name}: {split['questions']} questions, {split['shared_contexts']} contexts")

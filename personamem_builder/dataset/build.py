@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
 from generation.errors import UserError
+from generation.parallel import ordered_results, process_pool
 from generation.records import Question, SessionPlan
 from generation.store import RunStore, read_records
 from personamem_builder.assemble.assemble import (
@@ -22,7 +23,7 @@ from personamem_builder.assemble.assemble import (
     split_folder,
 )
 from personamem_builder.assemble.layout import Layout, lay_out
-from personamem_builder.assemble.material import Material, read_fillers, read_material
+from personamem_builder.assemble.material import Material, Piece, read_fillers, read_material
 from personamem_builder.assemble.records import AskedQuestion, Block, ContextPlan
 from personamem_builder.assemble.sizes import SIZES
 from personamem_builder.dataset.folder import is_dataset_folder, read_manifest
@@ -32,7 +33,9 @@ from personamem_builder.schema import CONTEXT_SCHEMA, GENERATED_QUESTION_FIELDS,
 _SCHEMA: Final = pa.schema([*QUESTION_SCHEMA, *GENERATED_QUESTION_FIELDS])
 
 
-def build(store: RunStore, out: Path, splits: Sequence[str] = (), *, replace: bool = False) -> dict[str, Any]:
+def build(
+    store: RunStore, out: Path, splits: Sequence[str] = (), *, replace: bool = False, workers: int = 1
+) -> dict[str, Any]:
     """Write the dataset folder of a run.
 
     Args:
@@ -40,6 +43,7 @@ def build(store: RunStore, out: Path, splits: Sequence[str] = (), *, replace: bo
         out: The folder.
         splits: Which; all that were assembled by default.
         replace: Whether a folder that was built from something else may be replaced.
+        workers: Processes.
 
     Returns:
         The manifest.
@@ -48,7 +52,7 @@ def build(store: RunStore, out: Path, splits: Sequence[str] = (), *, replace: bo
         UserError: Nothing was assembled, the run was changed since, `out` is of another build, or the disk refuses.
     """
     fingerprint = store.fingerprint()
-    names = list(splits) or sorted(assembled_splits(store), key=_split_order)
+    names = list(dict.fromkeys(splits)) or sorted(assembled_splits(store), key=_split_order)
     if not names:
         raise UserError(f"{store.folder} has no splits", f"make some: personamem assemble {store.folder}")
     assemblies = {name: read_assembly(store, name) for name in names}
@@ -60,8 +64,8 @@ def build(store: RunStore, out: Path, splits: Sequence[str] = (), *, replace: bo
         fingerprint=_digest([fingerprint, assemblies]),
     )
     _check_owner(out, source, replace)
-    questions = {name: _question_table(store, name) for name in names}
-    return write_dataset(out, questions, _context_tables(store, names), source, _notes(fingerprint))
+    questions = _question_tables(store, names)
+    return write_dataset(out, questions, _context_tables(store, names, workers), source, _notes(fingerprint))
 
 
 def _split_order(name: str) -> tuple[int, int, str]:
@@ -100,17 +104,18 @@ def _notes(fingerprint: dict[str, Any]) -> list[str]:
     ]
 
 
-def _question_table(store: RunStore, split: str) -> pa.Table:
-    asked: dict[str, list[AskedQuestion]] = {}
-    for row in read_records(split_folder(store, split) / QUESTIONS, AskedQuestion):
-        asked.setdefault(row.source_question_id, []).append(row)
-    rows = [
-        _question_row(question, row)
-        for question in store.read("questions", Question)
-        for row in asked.get(question.question_id, [])
-    ]
-    rows.sort(key=lambda row: (row["shared_context_id"], row["end_index_in_shared_context"], row["question_id"]))
-    return pa.Table.from_pylist(rows, schema=_SCHEMA)
+def _question_tables(store: RunStore, splits: Sequence[str]) -> dict[str, pa.Table]:
+    asked: dict[str, list[tuple[str, AskedQuestion]]] = {}
+    for split in splits:
+        for row in read_records(split_folder(store, split) / QUESTIONS, AskedQuestion):
+            asked.setdefault(row.source_question_id, []).append((split, row))
+    rows: dict[str, list[dict[str, Any]]] = {split: [] for split in splits}
+    for question in store.read("questions", Question):
+        for split, row in asked.get(question.question_id, []):
+            rows[split].append(_question_row(question, row))
+    for own in rows.values():
+        own.sort(key=lambda row: (row["shared_context_id"], row["end_index_in_shared_context"], row["question_id"]))
+    return {split: pa.Table.from_pylist(own, schema=_SCHEMA) for split, own in rows.items()}
 
 
 def _question_row(question: Question, asked: AskedQuestion) -> dict[str, Any]:
@@ -135,25 +140,58 @@ def _question_row(question: Question, asked: AskedQuestion) -> dict[str, Any]:
     }
 
 
-def _context_tables(store: RunStore, splits: Sequence[str]) -> Iterator[tuple[str, pa.Table]]:
-    """Yield a table of one row for each context, with its split; one persona's sessions are in memory at a time."""
+def _context_tables(store: RunStore, splits: Sequence[str], workers: int) -> Iterator[tuple[str, pa.Table]]:
+    """Yield a table of one row for each context, with its split; few personas are in memory at a time."""
     fillers = {filler.id: filler for filler in read_fillers(store, count_tokens=False)}
-    plans = {
+    if workers == 1:
+        _start_worker(fillers)
+        tables = map(_tables_of_persona, _planned(store, splits))
+        yield from chain.from_iterable(tables)
+        return
+    with process_pool(workers, _start_worker, fillers) as pool:
+        yield from chain.from_iterable(ordered_results(pool, 2 * workers, _tables_of_persona, _planned(store, splits)))
+
+
+class _Planned(NamedTuple):
+    """A persona and the contexts to be made of it, each with its split."""
+
+    material: Material
+    plans: list[tuple[str, ContextPlan]]
+
+
+def _planned(store: RunStore, splits: Sequence[str]) -> Iterator[_Planned]:
+    groups = {
         split: groupby(
             read_records(split_folder(store, split) / CONTEXTS, ContextPlan), key=lambda plan: plan.persona_id
         )
         for split in splits
     }
-    following = {split: next(groups, None) for split, groups in plans.items()}
+    following = {split: next(own, None) for split, own in groups.items()}
     for material in read_material(store, count_tokens=False):
-        for split, groups in plans.items():
+        plans: list[tuple[str, ContextPlan]] = []
+        for split, own in groups.items():
             # A split of short histories may have none of a persona.
-            if (group := following[split]) is None or group[0] != material.persona.persona_id:
-                continue
-            for plan in group[1]:
-                layout = lay_out(material, plan.blocks, fillers)
-                yield split, pa.Table.from_pylist([_context_row(material, plan, layout)], schema=CONTEXT_SCHEMA)
-            following[split] = next(groups, None)
+            group = following[split]
+            if group is not None and group[0] == material.persona.persona_id:
+                plans += ((split, plan) for plan in group[1])
+                following[split] = next(own, None)
+        yield _Planned(material, plans)
+
+
+_fillers: dict[str, Piece] = {}
+
+
+def _start_worker(fillers: dict[str, Piece]) -> None:
+    _fillers.clear()
+    _fillers.update(fillers)
+
+
+def _tables_of_persona(planned: _Planned) -> list[tuple[str, pa.Table]]:
+    material = planned.material
+    rows = (
+        (split, _context_row(material, plan, lay_out(material, plan.blocks, _fillers))) for split, plan in planned.plans
+    )
+    return [(split, pa.Table.from_pylist([row], schema=CONTEXT_SCHEMA)) for split, row in rows]
 
 
 def _context_row(material: Material, plan: ContextPlan, layout: Layout) -> dict[str, Any]:

@@ -369,6 +369,15 @@ def test_every_process_builds_the_same_bytes(python: Callable[..., Any], small: 
     assert contents(tmp_path / "personamem") == contents(small.folder)
 
 
+def test_workers_change_nothing(small: Built, tmp_path: Path) -> None:
+    alone, three = tmp_path / "alone", tmp_path / "three"
+    build(small.store, alone)
+    build(small.store, three, workers=3)
+    files = sorted(path.relative_to(alone) for path in alone.rglob("*") if path.is_file())
+    assert files
+    assert all((alone / name).read_bytes() == (three / name).read_bytes() for name in files)
+
+
 def test_some_of_the_splits(small: Built, tmp_path: Path) -> None:
     manifest = build(small.store, tmp_path / "personamem", ["12blocks", "12blocks"])
     assert list(manifest["splits"]) == ["12blocks"]
