@@ -83,10 +83,10 @@ def draw_timeline(persona: Persona, topic: TopicHistory, path: Path) -> None:
     for y, preference in enumerate(rows):
         _draw_row(axes, topic, _chain(topic, preference), y)
     for session in topic.sessions:
-        axes.axvline(_position(topic, session.period, 1.0), color="0.85", zorder=0)
+        axes.axvline(session.period + 1, color="0.85", zorder=0)
     axes.set_yticks(range(len(rows)), [f"{row.subject} ({row.kind})" for row in rows], parse_math=False)
     axes.set_xticks(
-        [_position(topic, s.period, 1.0) for s in topic.sessions],
+        [s.period + 1 for s in topic.sessions],
         [f"{PERIODS[s.period]}\n{s.date}" for s in topic.sessions],
     )
     axes.set_xlim(-0.1, len(topic.sessions) + 0.5)
@@ -103,22 +103,19 @@ def draw_timeline(persona: Persona, topic: TopicHistory, path: Path) -> None:
         plt.close(figure)
 
 
-def _position(topic: TopicHistory, period: int, part: float) -> float:
-    """Return where a moment lies: periods are equally wide, since a year would leave a week no room."""
-    return period + part
+def _place(topic: TopicHistory, event: Event) -> float:
+    """Return where an event lies: periods are equally wide, since a year would leave a week no room."""
+    session = topic.session_of(event)
+    earlier = [s.date for s in topic.sessions if s.period < event.period]
+    start = earlier[-1] if earlier else min(e.date for e in topic.events)
+    return event.period + (event.date - start).days / max(1, (session.date - start).days)
 
 
 def _draw_row(axes: Axes, topic: TopicHistory, chain: list[Event], y: int) -> None:
-    for i, event in enumerate(chain):
-        session = topic.session_of(event)
-        earlier = [s.date for s in topic.sessions if s.period < event.period]
-        start = earlier[-1] if earlier else min(e.date for e in topic.events)
-        part = (event.date - start).days / max(1, (session.date - start).days)
-        x = _position(topic, event.period, part)
-        end = len(topic.sessions) + 0.4
-        if i + 1 < len(chain):
-            end = chain[i + 1].period + 0.02
+    places = [_place(topic, event) for event in chain]
+    ends = [*places[1:], len(topic.sessions) + 0.4]
+    for i, (event, x, end) in enumerate(zip(chain, places, ends, strict=True)):
         color = {"like": "tab:green", "dislike": "tab:red"}.get(event.state, f"C{i}")
-        axes.plot([x, max(x, end)], [y, y], color=color, linewidth=2, alpha=0.4, zorder=1)
+        axes.plot([x, end], [y, y], color=color, linewidth=2, alpha=0.4, zorder=1)
         axes.plot([x], [y], marker="o" if event.reason is None else "D", color=color, markersize=6, zorder=2)
         axes.annotate(_state(event), (x, y), xytext=(4, 4), textcoords="offset points", fontsize=7, parse_math=False)

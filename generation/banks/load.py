@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -136,21 +137,34 @@ def _parse(path: Path, content: bytes, kind: type[Any]) -> Any:
 
 
 def _check_names(name: str, bank: TopicBank, banks: Banks) -> None:
-    """Refuse items and values that users would mention without meaning them."""
-    texts = [text for field in type(banks.phrases).model_fields for text in getattr(banks.phrases, field)]
-    texts += [text for event in banks.life.events for text in (*event.told, *event.asks, *event.replies)]
-    texts += [text for talk in banks.life.small_talk for text in (talk.say, talk.reply)]
-    words = [(text.lower(), set(_WORD.findall(text.lower()))) for text in texts]
-    found = [
-        phrase
-        for phrase in map(str.lower, bank.names())
-        if any(set(_WORD.findall(phrase)) <= there and may_mention(text, phrase) for text, there in words)
-    ]
-    if found:
+    """Refuse items and values that users would mention without meaning them, in this topic's bank or by it."""
+    shared = [text for field in type(banks.phrases).model_fields for text in getattr(banks.phrases, field)]
+    shared += [text for event in banks.life.events for text in (*event.told, *event.asks, *event.replies)]
+    shared += [text for talk in banks.life.small_talk for text in (talk.say, talk.reply)]
+    if found := _named(bank.names(), shared):
         raise UserError(
             f"{name}: chats of all topics speak of {', '.join(map(repr, found))}",
             "use longer names, which nobody mentions but a user with a view on them",
         )
+    for other in banks.topics.values():
+        if other is bank:
+            continue
+        for names, texts, where in ((bank, other, other.id), (other, bank, bank.id)):
+            if found := _named(names.names(), [*texts.names(), *(text for _, text, _ in texts.templates())]):
+                raise UserError(
+                    f"{name}: {', '.join(map(repr, found))} of {names.id} occurs in the texts of {where} too",
+                    "use another name, or another text",
+                )
+
+
+def _named(names: Iterable[str], texts: Iterable[str]) -> list[str]:
+    """Return the names that some text may mention."""
+    words = [(text.lower(), set(_WORD.findall(text.lower()))) for text in texts]
+    return [
+        phrase
+        for phrase in map(str.lower, names)
+        if any(set(_WORD.findall(phrase)) <= there and may_mention(text, phrase) for text, there in words)
+    ]
 
 
 _WORD: Final = re.compile(r"[^\W_]+")

@@ -66,8 +66,26 @@ def test_digests_name_each_file_and_follow_its_content(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["bank.yaml", "life.yaml"])
 def test_banks_with_one_file_name_have_a_digest_each(tmp_path: Path, name: str) -> None:
-    topics = [written(tmp_path / bank_id, tiny_bank(id=bank_id), name) for bank_id in ("chess", "go")]
+    topics = [written(tmp_path / bank_id, renamed(bank_id), name) for bank_id in ("chess", "go")]
     assert len(load_banks(config(*topics)).digests) == 2 + 5
+
+
+def renamed(bank_id: str) -> dict[str, Any]:
+    """Return a small bank whose items and values are its own."""
+    bank = tiny_bank(id=bank_id)
+    own = str.maketrans("aeiou", "uoiea") if bank_id == "go" else {}
+    bank["items"] = [item.translate(own) for item in bank["items"]]
+    for slot in bank["slots"]:
+        slot["values"] = [{**value, "phrase": value["phrase"].translate(own)} for value in slot["values"]]
+    return bank
+
+
+@pytest.mark.parametrize("topics", [("chess", "go"), ("go", "chess")])
+def test_a_bank_of_the_user_shares_no_name_with_another_topic(tmp_path: Path, topics: tuple[str, str]) -> None:
+    texts = {"chess": {}, "go": {"colour": ["Some talk of blitz games all evening."]}}
+    paths = [written(tmp_path / t, renamed(t) | texts[t]) for t in topics]
+    fault = error(*paths)
+    assert "'blitz games' of chess occurs in the texts of go too" in fault.message
 
 
 # --- errors
