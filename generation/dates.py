@@ -73,7 +73,7 @@ def spoken_past(date: dt.date, today: dt.date, rng: random.Random) -> str:
     days = (today - date).days
     if days < 14:
         return rng.choice(_within_two_weeks(date, today))
-    if days < 45:
+    if days < 46:
         weeks = round(days / 7)
         return rng.choice([f"{_NUMBERS[weeks - 1]} weeks ago", f"some {_NUMBERS[weeks - 1]} weeks back", _part(date)])
     if days < 330:
