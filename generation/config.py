@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -85,32 +87,36 @@ class Config(BaseModel):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
-        for topic in self.topics:
-            if self.topics.count(topic) > 1:
-                raise ValueError(f"topics: {topic} is listed {self.topics.count(topic)} times")
+        if faults := list(self._impossible()):
+            raise ValueError("; ".join(faults))
+        return self
+
+    def _impossible(self) -> Iterator[str]:
+        for topic, count in Counter(self.topics).items():
+            if count > 1:
+                yield f"topics: {topic} is listed {count} times"
         changes = min(MAX_UPDATES, self.periods - 1)
         most = changes * (self.items_per_topic + self.slots_per_topic)
         if self.updates_per_topic > most:
-            raise ValueError(
+            yield (
                 f"updates_per_topic: {self.updates_per_topic} are too many; {self.items_per_topic} items and "
                 f"{self.slots_per_topic} slots over {self.periods} periods change at most {most} times"
             )
         events = self.items_per_topic + self.slots_per_topic + self.facts_per_topic + self.updates_per_topic
         room = self.turns_per_session.min * self.periods
         if events > room:
-            raise ValueError(
+            yield (
                 f"turns_per_session: {events} events of a topic do not fit into {self.periods} sessions of "
                 f"{self.turns_per_session.min} turns"
             )
         wanted = self.questions_per_topic
         if wanted["revisit_reasons_behind_preference_updates"] > self.updates_per_topic:
-            raise ValueError("questions_per_topic: more questions about reasons than updates_per_topic")
+            yield "questions_per_topic: more questions about reasons than updates_per_topic"
         if wanted["generalize_to_new_scenarios"] and (len(self.topics) < 3 or self.updates_per_topic < 2):
-            raise ValueError(
+            yield (
                 "questions_per_topic: generalize_to_new_scenarios needs at least 3 topics and 2 updates_per_topic, "
                 "since it asks for motives shown in other topics; set it to 0 or add topics"
             )
-        return self
 
 
 def load_config(path: Path) -> Config:

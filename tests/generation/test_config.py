@@ -96,6 +96,14 @@ def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
     assert all(key in caught.value.hint for key in Config.model_fields)
 
 
+def test_all_that_is_impossible_is_named_at_once(tmp_path: Path) -> None:
+    text = "topics: [writing, writing]\nupdates_per_topic: 99\nturns_per_session: {min: 1, max: 2}"
+    with pytest.raises(UserError) as caught:
+        load_config(written(tmp_path, text))
+    for fault in ("listed 2 times", "99 are too many", "do not fit", "needs at least 3 topics"):
+        assert fault in caught.value.message
+
+
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"nowhere\.yaml: No such file"):
         load_config(tmp_path / "nowhere.yaml")
