@@ -23,7 +23,8 @@ class ReplyCache:
     def __init__(self, path: Path) -> None:
         self._path = path
         with self._connect() as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
+            # The lock first: several processes that begin together wait for one another only for a lock taken at once.
+            connection.execute("BEGIN IMMEDIATE")
             connection.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
 
     @contextmanager
