@@ -48,11 +48,6 @@ def render(name: str, facts: Mapping[str, Any]) -> str:
         ) from error
 
 
-def template_names() -> list[str]:
-    """Return the names of all templates."""
-    return sorted(path.stem for path in data_dir("templates").glob("[!_]*.j2"))
-
-
 def template_digests() -> dict[str, str]:
     """Return, for each template file, the sha256 of its content (16 digits)."""
     paths = sorted(data_dir("templates").glob("*.j2"))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from generation.banks.life import LifeEvent
-from generation.banks.topic import FactKind, Slot, TopicBank
+from generation.banks.topic import Slot, TopicBank
 from generation.config import MAX_UPDATES, Config
 from generation.records import (
     STANCES,
@@ -354,8 +354,3 @@ class _Reasons:
         main = self._main in left and (not others or self._rng.random() < _DOMINANT_SHARE)
         motive = self._main if main else self._rng.choice(others)
         return self._left[motive].pop(), motive
-
-
-def fact_kind(bank: TopicBank, kind_id: str) -> FactKind:
-    """Return a kind of facts by its id."""
-    return next(kind for kind in bank.facts if kind.id == kind_id)

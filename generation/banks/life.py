@@ -15,7 +15,6 @@ class LifeEvent(BankModel):
     Attributes:
         id: Its name.
         term: Whether it matters for long.
-        mood: How it feels.
         min_age: It fits people of this age or more.
         max_age: It fits people of this age or less.
         after: The event that must have come before, which this one reverses or continues.
@@ -26,7 +25,6 @@ class LifeEvent(BankModel):
 
     id: Text
     term: Literal["long", "short"]
-    mood: Literal["good", "bad", "mixed"]
     min_age: int = 18
     max_age: int = 120
     after: Text | None = None

@@ -156,6 +156,14 @@ class TopicBank(BankModel):
             raise ValueError(shown + more)
         return self
 
+    def slot(self, slot_id: str) -> Slot:
+        """Return a slot by its id."""
+        return next(slot for slot in self.slots if slot.id == slot_id)
+
+    def fact_kind(self, kind_id: str) -> FactKind:
+        """Return a kind of facts by its id."""
+        return next(kind for kind in self.facts if kind.id == kind_id)
+
     def names(self) -> Iterator[str]:
         """Yield every phrase that stands for an item or a value."""
         yield from self.items

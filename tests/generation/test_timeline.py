@@ -401,11 +401,10 @@ def life_events() -> list[LifeEvent]:
     """Return enough for everybody: every third of them for any age, the others for people over 30 or over 42."""
     texts: dict[str, Any] = {"told": ["It was so {when}."], "replies": ["I see."], "asks": ["What now?"]}
     plain = [
-        LifeEvent(id=f"plain{i}", term="short", mood="good", min_age=18 + i % 3 * 12, max_age=50 + i, **texts)
-        for i in range(120)
+        LifeEvent(id=f"plain{i}", term="short", min_age=18 + i % 3 * 12, max_age=50 + i, **texts) for i in range(120)
     ]
     reversals = [
-        LifeEvent(id=f"undone{i}", term="long", mood="bad", after=f"plain{i}", min_age=18 + i % 3 * 12, **texts)
+        LifeEvent(id=f"undone{i}", term="long", after=f"plain{i}", min_age=18 + i % 3 * 12, **texts)
         for i in range(0, 120, 2)
     ]
     return [*reversals, *plain]

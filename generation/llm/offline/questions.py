@@ -8,9 +8,7 @@ from itertools import product
 from typing import Any, Final
 
 from generation.banks.load import Banks
-from generation.banks.topic import Slot, TopicBank
 from generation.grammar import expand
-from generation.timeline import fact_kind
 from generation.tokenizer import token_length
 
 Facts = Mapping[str, Any]
@@ -33,17 +31,13 @@ def _one_form(template: str, slot: str, values: Sequence[str], rng: random.Rando
     return _forms([template] * len(values), [{slot: value, **others} for value in values], rng)
 
 
-def _slot(bank: TopicBank, subject: str) -> Slot:
-    return next(slot for slot in bank.slots if slot.id == subject)
-
-
 def _split(state: str) -> tuple[str, str]:
     stance, _, item = state.partition(": ")
     return stance, item
 
 
 def _recall(facts: Facts, banks: Banks, rng: random.Random) -> tuple[str, list[str]]:
-    kind = fact_kind(banks.topics[facts["topic"]], facts["subject"])
+    kind = banks.topics[facts["topic"]].fact_kind(facts["subject"])
     states = [state for (state,) in facts["states"]]
     return expand(rng.choice(kind.queries), rng), _one_form(rng.choice(banks.answers.facts), "fact", states, rng)
 
@@ -58,7 +52,7 @@ def _acknowledge(facts: Facts, banks: Banks, rng: random.Random) -> tuple[str, l
     bank = banks.topics[facts["topic"]]
     states = [state for (state,) in facts["states"]]
     if facts["kind"] == "slot":
-        slot = _slot(bank, facts["subject"])
+        slot = bank.slot(facts["subject"])
         return expand(rng.choice(slot.queries), rng), _one_form(rng.choice(slot.recall), "value", states, rng)
     pair = rng.choice(banks.answers.stances)
     stances = [_split(state) for state in states]
@@ -69,7 +63,7 @@ def _acknowledge(facts: Facts, banks: Banks, rng: random.Random) -> tuple[str, l
 def _evolution(facts: Facts, banks: Banks, rng: random.Random) -> tuple[str, list[str]]:
     bank, answers = banks.topics[facts["topic"]], banks.answers
     if facts["kind"] == "slot":
-        slot = _slot(bank, facts["subject"])
+        slot = bank.slot(facts["subject"])
         message = f"{expand(rng.choice(slot.again), rng)} {expand(rng.choice(answers.evolution_queries), rng)}"
         courses = [_STEPS[len(course)].format(*course) for course in facts["states"]]
         return message, _one_form(rng.choice(answers.evolutions), "steps", courses, rng, name=slot.name)
@@ -86,14 +80,14 @@ def _reasons(facts: Facts, banks: Banks, rng: random.Random) -> tuple[str, list[
     bank, answers = banks.topics[facts["topic"]], banks.answers
     reasons = [reason for (reason,) in facts["states"]]
     if facts["kind"] == "slot":
-        message = expand(rng.choice(_slot(bank, facts["subject"]).again), rng)
+        message = expand(rng.choice(bank.slot(facts["subject"]).again), rng)
     else:
         message = expand(rng.choice(answers.item_again), rng, item=facts["subject"])
     return message, _one_form(rng.choice(answers.reasons), "reason", reasons, rng)
 
 
 def _recommend(facts: Facts, banks: Banks, rng: random.Random) -> tuple[str, list[str]]:
-    slot = _slot(banks.topics[facts["topic"]], facts["subject"])
+    slot = banks.topics[facts["topic"]].slot(facts["subject"])
     recommend = {value.phrase: value.recommend for value in slot.values}
     # The most even choice of one recommendation a value: a function of the four values together.
     choices = list(product(*(recommend[value] for (value,) in facts["states"])))

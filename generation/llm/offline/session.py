@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from generation.banks.life import LifeEvent
 from generation.banks.load import Banks
-from generation.banks.topic import Slot, Talk, TopicBank
+from generation.banks.topic import Talk, TopicBank
 from generation.grammar import expand, expand_phrase
 from generation.seeds import rng_for
 
@@ -39,7 +39,7 @@ class _Deck(Generic[T]):
         return self._left.pop()
 
 
-def in_season(text: str, month: int) -> bool:
+def _in_season(text: str, month: int) -> bool:
     """Say whether a remark about the weather fits a month; the users live in the north."""
     return not (_COLD.search(text) and 5 <= month <= 9) and not (_HOT.search(text) and not 5 <= month <= 9)
 
@@ -85,8 +85,11 @@ class _Writer:
         fields = ("frames", "likes", "dislikes", "followups")
         self._topic = {name: _Deck(getattr(self._bank, name), rng) for name in fields}
         month = dt.date.fromisoformat(facts["date"]).month
-        self._topic["colour"] = _Deck([text for text in self._bank.colour if in_season(text, month)], rng)
-        self._small_talk = _Deck([talk for talk in banks.life.small_talk if in_season(talk.say, month)], rng)
+        # A small bank may have nothing for the season: then anything is better than nothing.
+        colour = [text for text in self._bank.colour if _in_season(text, month)] or self._bank.colour
+        self._topic["colour"] = _Deck(colour, rng)
+        small_talk = [talk for talk in banks.life.small_talk if _in_season(talk.say, month)]
+        self._small_talk = _Deck(small_talk or banks.life.small_talk, rng)
         self._talks = self._talks_of_period(seed)
         self._first = self._last = False  # whether this is the first or the last exchange
 
@@ -170,13 +173,8 @@ class _Writer:
         return _Exchange(user, self._answer(talk, personal=True), (event["event_id"],))
 
     def _fact(self, event: Facts) -> list[str]:
-        fact = next(
-            fact
-            for kind in self._bank.facts
-            if kind.id == event["subject"]
-            for fact in kind.facts
-            if fact.recalled == event["state"]
-        )
+        kind = self._bank.fact_kind(event["subject"])
+        fact = next(fact for fact in kind.facts if fact.recalled == event["state"])
         return [self._say("fact_leads"), expand(fact.told, self._rng)]
 
     def _item(self, event: Facts) -> list[str]:
@@ -188,7 +186,7 @@ class _Writer:
         return [scene, self._tell("likes" if liked else "dislikes")]
 
     def _slot_value(self, event: Facts) -> list[str]:
-        slot: Slot = next(slot for slot in self._bank.slots if slot.id == event["subject"])
+        slot = self._bank.slot(event["subject"])
         if event["changed"]:
             change = expand(self._rng.choice(slot.update), self._rng, value=event["state"])
             lead = [] if _ANNOUNCES.search(change) else [self._say("update_leads")]

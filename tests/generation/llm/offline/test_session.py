@@ -269,3 +269,21 @@ def test_the_periods_of_a_topic_are_told_one_after_the_other(talks: list[Talk]) 
         if earlier.label[:2] == later.label[:2]:
             assert earlier.facts["period_index"] + 1 == later.facts["period_index"]
             assert earlier.facts["date"] < later.facts["date"]
+
+
+@pytest.mark.parametrize(("month", "said"), [("07", {"Rain fell."}), ("01", {"Snow fell.", "Rain fell."})])
+def test_the_weather_fits_the_season(talks: list[Talk], month: str, said: set[str]) -> None:
+    assert asides(talks, month, ["Snow fell.", "Rain fell."]) == said
+
+
+def test_a_bank_with_nothing_for_the_season_is_used_as_it_is(talks: list[Talk]) -> None:
+    assert asides(talks, "07", ["Snow fell."]) == {"Snow fell."}
+
+
+def asides(talks: list[Talk], month: str, colour: list[str]) -> set[str]:
+    """Return which of some asides occur in a session of a month."""
+    banks = small_banks()
+    facts = {**talks[0].facts, "date": f"2021-{month}-15"}
+    bank = banks.topics[facts["topic"]].model_copy(update={"colour": colour})
+    turns = write(facts, banks._replace(topics={bank.id: bank}))
+    return {text for text in colour if any(text in turn.user for turn in turns)}
