@@ -27,8 +27,8 @@ from generation.pipeline import Work, generate
 from generation.records import QUESTION_TYPES, History, Question, Session
 from generation.seeds import rng_for
 from generation.store import RunStore
-from personamem_builder.evaluation.policies import at_position, central, longest, overlap, shortest
-from personamem_builder.report.statistics import Estimate, overall, per_type
+from personamem_builder.policies import at_position, central, longest, overlap, shortest
+from personamem_builder.statistics import Estimate, overall, per_type
 
 ROOT = Path(__file__).resolve().parent.parent
 CHANCE = 0.25

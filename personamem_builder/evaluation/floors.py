@@ -11,7 +11,7 @@ from lm_eval.api.registry import register_model
 
 from generation.errors import UserError
 from generation.seeds import rng_for
-from personamem_builder.evaluation.policies import POLICIES, Policy, Row
+from personamem_builder.policies import POLICIES, Policy, Row
 from personamem_builder.schema import option_letter
 
 

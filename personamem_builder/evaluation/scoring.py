@@ -40,13 +40,6 @@ def per_token(scores: Sequence[OptionScore]) -> list[float] | None:
     return [score.logprob / score.num_tokens for score in scores]  # type: ignore[operator]
 
 
-def best_credit(values: Sequence[float], answer_index: int) -> float:
-    """Return 1 if the right option has the highest value, shared equally between options that tie for it."""
-    best = max(values)
-    tied = [index for index, value in enumerate(values) if value == best]
-    return 1 / len(tied) if answer_index in tied else 0.0
-
-
 def best_letter(values: Sequence[float]) -> str:
     """Return the letter of the option with the highest value, the first of those that tie."""
     return option_letter(max(range(len(values)), key=values.__getitem__))

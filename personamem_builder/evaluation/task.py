@@ -25,6 +25,7 @@ from personamem_builder.dataset.locate import DataSource, resolve_data, split_fo
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.overlength import Overlength, find_overlength
 from personamem_builder.evaluation.window import Window, model_of, scores_no_loglikelihood, window_of
+from personamem_builder.policies import best_credit
 
 _log = logging.getLogger("lm_eval.personamem")
 
@@ -208,10 +209,10 @@ class PersonaMemTask(ConfigurableTask):
         answer = doc["answer_index"]
         skipped = results[0] is scoring.SKIPPED
         if self.OUTPUT_TYPE == "multiple_choice":
-            credit = 0.0 if skipped else scoring.best_credit([score.logprob for score in results], answer)
+            credit = 0.0 if skipped else best_credit([score.logprob for score in results], answer)
             means = None if skipped else scoring.per_token(results)
             if means is not None or (skipped and self._window.count_option is not None):
-                metrics["acc_per_token"] = 0.0 if means is None else scoring.best_credit(means, answer)
+                metrics["acc_per_token"] = 0.0 if means is None else best_credit(means, answer)
         else:
             credit = 0.0 if skipped else scoring.letter_credit(results[0], answer)
             metrics["invalid_rate"] = float(not skipped and not results[0])

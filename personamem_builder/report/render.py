@@ -22,8 +22,8 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from personamem_builder.report.statistics import Estimate
 from personamem_builder.report.table import Row, Table
+from personamem_builder.statistics import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid

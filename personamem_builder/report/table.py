@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from generation.records import QUESTION_TYPES
-from personamem_builder.report import statistics
+from personamem_builder import statistics
 from personamem_builder.report.answers import Answer
 from personamem_builder.report.runs import Run
-from personamem_builder.report.statistics import Estimate
 from personamem_builder.schema import SPLITS
+from personamem_builder.statistics import Estimate
 
 NO_CONTEXT: Final = "_nocontext"
 """End of the name of a task that asks another task's questions without the conversation."""

@@ -33,7 +33,7 @@ from personamem_builder.dataset.load import iter_examples
 from personamem_builder.dataset.official import import_release
 from personamem_builder.dataset.verify import verify_dataset
 from personamem_builder.dataset.write import CANARY
-from personamem_builder.evaluation.policies import POLICIES
+from personamem_builder.policies import POLICIES
 from personamem_builder.schema import GENERATED_QUESTION_FIELDS, QUESTION_SCHEMA, option_text
 
 MEDIUM = Config(

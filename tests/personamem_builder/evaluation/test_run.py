@@ -13,8 +13,8 @@ from lm_eval.api.registry import register_model
 
 from generation.errors import UserError
 from personamem_builder.dataset.load import iter_examples
-from personamem_builder.evaluation.policies import POLICIES
 from personamem_builder.evaluation.run import run_lm_eval
+from personamem_builder.policies import POLICIES
 
 
 @pytest.fixture(autouse=True)

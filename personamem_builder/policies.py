@@ -18,6 +18,13 @@ Policy = Callable[[Row], list[float]]
 _WORD: Final = re.compile(r"\w+")
 
 
+def best_credit(values: Sequence[float], answer_index: int) -> float:
+    """Return 1 if the right option has the highest value, shared equally between options that tie for it."""
+    best = max(values)
+    tied = [index for index, value in enumerate(values) if value == best]
+    return 1 / len(tied) if answer_index in tied else 0.0
+
+
 def longest(row: Row) -> list[float]:
     """Prefer the longest option, in characters without its label."""
     return [float(len(text)) for text in option_texts(row)]

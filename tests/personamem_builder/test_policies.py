@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from personamem_builder.evaluation.policies import POLICIES
-from personamem_builder.evaluation.scoring import best_credit
 from personamem_builder.official.faults import Faults
 from personamem_builder.official.questions import read_questions
+from personamem_builder.policies import POLICIES, best_credit
 
 ROW: dict[str, Any] = {
     "question_id": "q",
@@ -61,7 +60,7 @@ def test_random_depends_on_seed_and_question_and_nothing_else() -> None:
     draws = {(seed, q): chosen("random", ROW | {"question_id": q}, seed=seed) for seed in range(5) for q in "pqrs"}
     assert len(set(draws.values())) > 1
     code = (
-        "from personamem_builder.evaluation.policies import POLICIES as P;"
+        "from personamem_builder.policies import POLICIES as P;"
         "print(P['random']([], 3)({'question_id': 'r', 'all_options': [0] * 4}))"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}

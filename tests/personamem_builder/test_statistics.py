@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
 from generation.errors import UserError
-from personamem_builder.report import statistics
-from personamem_builder.report.statistics import (
+from personamem_builder import statistics
+from personamem_builder.statistics import (
     Estimate,
     context_gain,
     macro,

@@ -1,0 +1,1 @@
+"""Can a benchmark be beaten without reading it, and is it whole?"""
