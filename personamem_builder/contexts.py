@@ -1,13 +1,18 @@
-"""Shared contexts of a dataset folder, read one at a time."""
+"""Shared contexts of a dataset folder, read one at a time.
+
+A row group of their file holds the contexts of some personas, each distinct text of them once, in a dictionary. Read as
+a dictionary it takes the memory of these texts, however many contexts repeat them.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
@@ -17,9 +22,14 @@ Message = dict[str, str]
 _KEPT: Final = 2
 """Decoded contexts kept: questions come sorted by context, and a run may look at two of them in turn."""
 
+_GROUPS_KEPT: Final = 4
+"""Row groups kept, of about 32 MiB of text at most (see `dataset.context_file`): shuffled questions are cheap too."""
+
+_TEXTS: Final = ("messages.list.element.content",)
+
 
 class ContextStore:
-    """Resolves `(shared_context_id, end_index)` to messages, with about one decoded context in memory.
+    """Resolves `(shared_context_id, end_index)` to messages, with the texts of a few row groups in memory.
 
     Args:
         folder: A dataset folder; its `data/shared_contexts_*.parquet` are indexed by id, not read.
@@ -30,12 +40,13 @@ class ContextStore:
         self._place: dict[str, tuple[pq.ParquetFile, int, int]] = {}
         self._starts: dict[str, list[int]] = {}
         for path in context_files(folder):
-            file = pq.ParquetFile(path, memory_map=True)
+            file = _open_file(path)
             for group in range(file.num_row_groups):
                 rows = file.read_row_group(group, columns=["shared_context_id", "session_starts"]).to_pylist()
                 self._place |= {row["shared_context_id"]: (file, group, i) for i, row in enumerate(rows)}
                 self._starts |= {row["shared_context_id"]: row["session_starts"] for row in rows}
         self._decoded = functools.lru_cache(maxsize=_KEPT)(self._decode)
+        self._group = functools.lru_cache(maxsize=_GROUPS_KEPT)(_read_messages)
 
     def messages(self, shared_context_id: str, end_index: int) -> list[Message]:
         """Return `messages[:end_index]` of a context, as objects of the caller's own.
@@ -67,9 +78,7 @@ class ContextStore:
 
     def _decode(self, shared_context_id: str) -> list[Message]:
         file, group, row = self._find(shared_context_id)
-        messages = file.read_row_group(group, columns=["messages"]).column(0)[row].values
-        roles, contents = messages.field("role").to_pylist(), messages.field("content").to_pylist()
-        return [{"role": role, "content": content} for role, content in zip(roles, contents, strict=True)]
+        return _messages(self._group(file, group), row)
 
     def _find(self, shared_context_id: str) -> tuple[pq.ParquetFile, int, int]:
         try:
@@ -79,6 +88,49 @@ class ContextStore:
                 f"{self.folder} has no shared context {shared_context_id}",
                 "the folder was changed after its questions were loaded: load the dataset again",
             ) from None
+
+
+def iter_contexts(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a file of shared contexts, with the columns of `schema.CONTEXT_SCHEMA`.
+
+    One context is decoded at a time; the distinct texts of one row group are in memory.
+
+    Args:
+        path: The file.
+    """
+    file = _open_file(path)
+    for group in range(file.num_row_groups):
+        yield from _rows(file.read_row_group(group))
+
+
+def read_context(path: Path, shared_context_id: str) -> dict[str, Any] | None:
+    """Return one row of a file of shared contexts, None if it is not there."""
+    file = _open_file(path)
+    for group in range(file.num_row_groups):
+        ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
+        if shared_context_id in ids:
+            return next(_rows(file.read_row_group(group).slice(ids.index(shared_context_id), 1)))
+    return None
+
+
+def _open_file(path: Path) -> pq.ParquetFile:
+    return pq.ParquetFile(path, memory_map=True, read_dictionary=_TEXTS)
+
+
+def _read_messages(file: pq.ParquetFile, group: int) -> pa.ChunkedArray:
+    return file.read_row_group(group, columns=["messages"]).column(0)
+
+
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    messages = table.column("messages")
+    for i, row in enumerate(table.drop_columns(["messages"]).to_pylist()):
+        yield {**row, "messages": _messages(messages, i)}
+
+
+def _messages(column: pa.ChunkedArray, row: int) -> list[Message]:
+    values = column[row].values
+    roles, contents = values.field("role").to_pylist(), values.field("content").dictionary_decode().to_pylist()
+    return [{"role": role, "content": content} for role, content in zip(roles, contents, strict=True)]
 
 
 def context_files(folder: Path) -> list[Path]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from generation.errors import UserError
+from personamem_builder.contexts import read_context
 from personamem_builder.dataset.folder import check_split, contexts_path, questions_path, read_manifest
 from personamem_builder.dataset.load import read_questions
 from personamem_builder.schema import option_labels
@@ -124,12 +124,9 @@ def _questions(folder: Path, split: str) -> pa.Table:
 
 def _context(path: Path, shared_context_id: str) -> dict[str, Any]:
     with _reading(path):
-        file = pq.ParquetFile(path)
-        for group in range(file.num_row_groups):
-            ids = file.read_row_group(group, columns=["shared_context_id"])["shared_context_id"].to_pylist()
-            if shared_context_id in ids:
-                row: dict[str, Any] = file.read_row_group(group).slice(ids.index(shared_context_id), 1).to_pylist()[0]
-                return row
+        row = read_context(path, shared_context_id)
+    if row is not None:
+        return row
     raise UserError(f"{path} has no context {shared_context_id}", _AGAIN)
 
 

@@ -25,7 +25,7 @@ def write_made_up(folder: Path, *, contexts: int, letters: int, messages: int, q
     import pyarrow as pa
 
     from personamem_builder.dataset.write import Source, write_dataset
-    from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA
+    from personamem_builder.schema import QUESTION_SCHEMA
 
     rng = random.Random(7)
     context_rows = list(_contexts(rng, contexts, letters, messages))
@@ -34,7 +34,7 @@ def write_made_up(folder: Path, *, contexts: int, letters: int, messages: int, q
     write_dataset(
         folder,
         {SPLIT: pa.Table.from_pylist(question_rows, schema=QUESTION_SCHEMA)},
-        [(SPLIT, pa.Table.from_pylist(context_rows, schema=CONTEXT_SCHEMA))],
+        [(SPLIT, row) for row in context_rows],
         Source(name="random words", url="", license="mit", version="1.0.0", fingerprint=""),
     )
 

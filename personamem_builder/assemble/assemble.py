@@ -25,7 +25,6 @@ from personamem_builder.assemble.place import place_questions
 from personamem_builder.assemble.records import AskedQuestion, ContextPlan
 from personamem_builder.assemble.select import Chosen, fill, select_sessions
 from personamem_builder.assemble.sizes import FULLEST, Size
-from personamem_builder.official.contexts import context_id
 
 CONTEXTS: Final = "contexts.jsonl"
 QUESTIONS: Final = "questions.jsonl"
@@ -188,7 +187,7 @@ def _context(
     blocks = fill(material, chosen, list(fillers.values()), size, rng)
     layout = lay_out(material, blocks, fillers)
     plan = ContextPlan(
-        shared_context_id=context_id(layout.messages),
+        shared_context_id=layout.shared_context_id,
         persona_id=material.persona.persona_id,
         variant=variant,
         blocks=tuple(blocks),

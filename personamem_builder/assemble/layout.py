@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 from personamem_builder.assemble.material import Material, Piece
 from personamem_builder.assemble.records import Block
+from personamem_builder.official.contexts import hashed_form, id_of_forms
 
 
 class Layout(NamedTuple):
     """The places in a context.
 
     Attributes:
+        shared_context_id: sha256 of the messages, as the official release computes it.
         messages: Role and content.
         tokens_before: Tokens before each message, and at the end of all: prefix sums.
         letters_before: Letters likewise.
@@ -25,6 +27,7 @@ class Layout(NamedTuple):
         event_sessions: For each event told, the number of its session among `session_ids`.
     """
 
+    shared_context_id: str
     messages: list[dict[str, str]]
     tokens_before: list[int]
     letters_before: list[int]
@@ -36,10 +39,13 @@ class Layout(NamedTuple):
     event_sessions: dict[str, int]
 
 
-def lay_out(material: Material, blocks: Sequence[Block], fillers: Mapping[str, Piece]) -> Layout:
-    """Put the messages of a context together.
+def context_messages(
+    material: Material, blocks: Sequence[Block], fillers: Mapping[str, Piece]
+) -> tuple[list[dict[str, str]], list[int]]:
+    """Return the messages of a context, and the index of the first of each conversation.
 
-    Each session of the user begins with what the model is shown of them, as in the official release.
+    Each session of the user begins with what the model is shown of them, as in the official release. Contexts share the
+    objects of their messages.
 
     Args:
         material: The persona.
@@ -47,35 +53,61 @@ def lay_out(material: Material, blocks: Sequence[Block], fillers: Mapping[str, P
         fillers: The fillers, by id.
     """
     messages: list[dict[str, str]] = []
-    tokens: list[int] = []
-    filler_tokens: list[int] = []
     starts: list[int] = []
+    system = _system(material)
+    for block in blocks:
+        own, piece = _piece(material, block, fillers)
+        starts.append(len(messages))
+        if own:
+            messages += system
+        messages += piece.shown
+    return messages, starts
+
+
+def _system(material: Material) -> list[dict[str, str]]:
+    return [{"role": "system", "content": material.system}] if material.system else []
+
+
+def _piece(material: Material, block: Block, fillers: Mapping[str, Piece]) -> tuple[bool, Piece]:
+    """Return whether a conversation is the user's own, and its messages."""
+    own = block.kind == "session"
+    return own, material.sessions[block.id] if own else fillers[block.id]
+
+
+def lay_out(material: Material, blocks: Sequence[Block], fillers: Mapping[str, Piece]) -> Layout:
+    """Return the places in a context; arguments as for `context_messages`."""
+    messages, starts = context_messages(material, blocks, fillers)
+    forms: list[bytes] = []
+    tokens: list[int] = []
+    letters: list[int] = []
+    filler_tokens: list[int] = []
     ends: list[int] = []
     ids: list[str] = []
     places: dict[str, int] = {}
     sessions: dict[str, int] = {}
+    system_form = hashed_form(_system(material))
     for block in blocks:
-        starts.append(len(messages))
-        own = block.kind == "session"
-        piece = material.sessions[block.id] if own else fillers[block.id]
+        own, piece = _piece(material, block, fillers)
         if own and material.system:
-            messages.append({"role": "system", "content": material.system})
+            forms.append(system_form)
             tokens.append(material.system_tokens)
+            letters.append(len(material.system))
             filler_tokens.append(0)
-        for message, length in zip(piece.messages, piece.tokens, strict=True):
-            for event_id in message.event_ids:
-                places[event_id] = len(messages)
-                sessions[event_id] = len(ids)
-            messages.append({"role": message.role, "content": message.content})
-            tokens.append(length)
-            filler_tokens.append(0 if own else length)
+        for offset, event_id in piece.events:
+            places[event_id] = len(tokens) + offset
+            sessions[event_id] = len(ids)
+        forms.append(piece.hashed)
+        tokens += piece.tokens
+        letters += piece.letters
+        filler_tokens += [0] * len(piece.tokens) if own else piece.tokens
         if own:
             ids.append(block.id)
-            ends.append(len(messages))
+            ends.append(len(tokens))
     return Layout(
+        shared_context_id=id_of_forms(forms),
         messages=messages,
         tokens_before=[0, *accumulate(tokens)],
-        letters_before=[0, *accumulate(len(message["content"]) for message in messages)],
+        letters_before=[0, *accumulate(letters)],
         filler_tokens_before=[0, *accumulate(filler_tokens)],
         session_starts=starts,
         session_ends=ends,

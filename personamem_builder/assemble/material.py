@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
@@ -11,23 +13,51 @@ from generation.errors import UserError
 from generation.records import Filler, History, Message, Persona, Question, Session
 from generation.store import RunStore
 from generation.tokenizer import load_encoding
+from personamem_builder.official.contexts import hashed_form
 
 R = TypeVar("R")
 
 _FINISH: Final = "finish the run: the same personamem generate command again"
 
 
-class Piece(NamedTuple):
-    """The messages of a conversation, and the tokens of each (zeros where they were not counted)."""
+@dataclass(frozen=True)
+class Piece:
+    """The messages of a conversation, which many contexts hold: what these need of it is made once.
+
+    Attributes:
+        id: Of the session or filler.
+        messages: Its messages.
+        tokens: Those of each message (zeros where they were not counted).
+    """
 
     id: str
     messages: tuple[Message, ...]
     tokens: tuple[int, ...]
 
-    @property
+    @cached_property
     def num_tokens(self) -> int:
         """Tokens of all messages."""
         return sum(self.tokens)
+
+    @cached_property
+    def shown(self) -> list[dict[str, str]]:
+        """Its messages as a context has them. Contexts share these objects: do not change them."""
+        return [{"role": message.role, "content": message.content} for message in self.messages]
+
+    @cached_property
+    def letters(self) -> list[int]:
+        """The letters of each message."""
+        return [len(message.content) for message in self.messages]
+
+    @cached_property
+    def events(self) -> list[tuple[int, str]]:
+        """The events told, each with the index of its message."""
+        return [(i, event_id) for i, message in enumerate(self.messages) for event_id in message.event_ids]
+
+    @cached_property
+    def hashed(self) -> bytes:
+        """What the id of a context that holds it is made of."""
+        return hashed_form(self.shown)
 
 
 class Material(NamedTuple):
@@ -52,13 +82,16 @@ class Material(NamedTuple):
     question_tokens: dict[str, int]
 
 
-def count(text: str) -> int:
-    """Return the `o200k_base` tokens of a text."""
-    return len(load_encoding()[0].encode_ordinary(text))
+def _counts(texts: Sequence[str], texts_only: bool) -> list[int]:
+    """Return the `o200k_base` tokens of each text, or zeros."""
+    if texts_only:
+        return [0] * len(texts)
+    encode = load_encoding()[0].encode_ordinary
+    return [len(encode(text)) for text in texts]
 
 
-def _piece(id_: str, messages: Sequence[Message], count_tokens: bool) -> Piece:
-    return Piece(id_, tuple(messages), tuple(count(m.content) if count_tokens else 0 for m in messages))
+def _piece(id_: str, messages: Sequence[Message], texts_only: bool) -> Piece:
+    return Piece(id_, tuple(messages), tuple(_counts([message.content for message in messages], texts_only)))
 
 
 def visible_persona(persona: Persona, visible: str) -> str:
@@ -72,20 +105,20 @@ def visible_persona(persona: Persona, visible: str) -> str:
     return f"About the user. {shown[visible]}" if shown[visible] else ""
 
 
-def read_fillers(store: RunStore, *, count_tokens: bool = True) -> list[Piece]:
+def read_fillers(store: RunStore, *, texts_only: bool = False) -> list[Piece]:
     """Read the fillers of a run."""
-    fillers = [_piece(filler.filler_id, filler.messages, count_tokens) for filler in store.read("fillers", Filler)]
+    fillers = [_piece(filler.filler_id, filler.messages, texts_only) for filler in store.read("fillers", Filler)]
     if len(fillers) != (wanted := store.fingerprint()["fillers"]):
         raise UserError(f"{store.path('fillers')} holds {len(fillers)} fillers of {wanted}", _FINISH)
     return fillers
 
 
-def read_material(store: RunStore, *, count_tokens: bool = True) -> Iterator[Material]:
+def read_material(store: RunStore, *, texts_only: bool = False) -> Iterator[Material]:
     """Yield the material of each persona of a run; one at a time is in memory.
 
     Args:
         store: A finished run.
-        count_tokens: Whether tokens are needed.
+        texts_only: Whether tokens and questions are left out.
 
     Raises:
         UserError: The run is not finished, was changed by hand, or has no questions.
@@ -105,21 +138,23 @@ def read_material(store: RunStore, *, count_tokens: bool = True) -> Iterator[Mat
     for persona in personas:
         history = next(_of(persona.persona_id, histories, store.path("histories")))
         told = {
-            session.session_id: _piece(session.session_id, session.messages, count_tokens)
+            session.session_id: _piece(session.session_id, session.messages, texts_only)
             for session in _of(persona.persona_id, sessions, store.path("sessions"))
         }
         if any(plan.session_id not in told for topic in history.topics for plan in topic.sessions):
             raise UserError(f"{store.path('sessions')} lacks sessions of persona {persona.persona_id}", _FINISH)
-        own = tuple(_of(persona.persona_id, questions, store.path("questions")))
+        own = () if texts_only else tuple(_of(persona.persona_id, questions, store.path("questions")))
         system = visible_persona(persona, visible)
         yield Material(
             persona=persona,
             system=system,
-            system_tokens=count(system) if system and count_tokens else 0,
+            system_tokens=sum(_counts([system], texts_only)),
             history=history,
             sessions=told,
             questions=own,
-            question_tokens={q.question_id: count(q.message) if count_tokens else 0 for q in own},
+            question_tokens=dict(
+                zip((q.question_id for q in own), _counts([q.message for q in own], texts_only), strict=True)
+            ),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from heapq import heappop, heapreplace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -91,17 +92,28 @@ def _stratum(question: Question, layout: Layout, end: int) -> int:
 
 
 def _choose(places: dict[str, list[_Place]], rows: int, rng: random.Random) -> list[_Place]:
-    left = {name: rng.sample(found, len(found)) for name, found in sorted(places.items()) if found}
     types: Counter[str] = Counter()
     strata: Counter[int] = Counter()
     times: Counter[str] = Counter()
+
+    def cost(place: _Place) -> int:
+        # A question that was asked before costs as much as two rows too many at a distance.
+        return strata[place.stratum] + 2 * times[place.question.question_id]
+
+    # Heaps of (cost, position, place), all of cost 0 at first. Costs only grow, so one that is out of date is too low.
+    left = {
+        name: [(0, i, place) for i, place in enumerate(rng.sample(found, len(found)))]
+        for name, found in sorted(places.items())
+        if found
+    }
     chosen: list[_Place] = []
     while left and len(chosen) < rows:
         name = min(left, key=lambda name: types[name])
-        # A question that was asked before costs as much as two rows too many at a distance.
-        place = min(left[name], key=lambda place: strata[place.stratum] + 2 * times[place.question.question_id])
-        left[name].remove(place)
-        if not left[name]:
+        heap = left[name]
+        while (now := cost(heap[0][2])) > heap[0][0]:
+            heapreplace(heap, (now, *heap[0][1:]))
+        place = heappop(heap)[2]
+        if not heap:
             del left[name]
         types[name] += 1
         strata[place.stratum] += 1

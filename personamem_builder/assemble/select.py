@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 
 from generation.errors import UserError
@@ -75,6 +76,7 @@ def _draw(
 ) -> list[Chosen]:
     """Draw one selection, beginning with the sessions that `core` needs, if they fit."""
     chosen: list[Chosen] = []
+    started: set[str] = set()
     following = {topic.topic: list(topic.sessions) for topic in history.topics}
     tokens = 0
 
@@ -85,6 +87,7 @@ def _draw(
             return False
         tokens += lengths[plan.session_id]
         chosen.append(Chosen(topic, following[topic].pop(0)))
+        started.add(topic)
         return True
 
     for topic in history.topics:
@@ -93,11 +96,15 @@ def _draw(
             take(topic.topic)
     open_ = [topic for topic, plans in following.items() if plans]
     while open_:
-        started = {c.topic for c in chosen}
         topic_id = rng.choices(open_, [_STAY if topic in started else 1 for topic in open_])[0]
         if not take(topic_id) or not following[topic_id]:
             open_.remove(topic_id)
     return chosen
+
+
+@cache
+def _filler_block(filler_id: str) -> Block:
+    return Block(kind="filler", id=filler_id)
 
 
 def fill(
@@ -132,7 +139,7 @@ def fill(
             break
         if tokens + filler.num_tokens <= most:
             tokens += filler.num_tokens
-            before[rng.randrange(len(sessions))].append(Block(kind="filler", id=filler.id))
+            before[rng.randrange(len(sessions))].append(_filler_block(filler.id))
     if tokens < least:
         average = sum(filler.num_tokens for filler in fillers) / len(fillers) if fillers else 600
         missing = int((least - tokens) / average) + 1

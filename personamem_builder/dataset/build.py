@@ -22,13 +22,14 @@ from personamem_builder.assemble.assemble import (
     read_assembly,
     split_folder,
 )
-from personamem_builder.assemble.layout import Layout, lay_out
+from personamem_builder.assemble.layout import context_messages
 from personamem_builder.assemble.material import Material, Piece, read_fillers, read_material
 from personamem_builder.assemble.records import AskedQuestion, Block, ContextPlan
 from personamem_builder.assemble.sizes import SIZES
+from personamem_builder.dataset.context_file import ContextRow
 from personamem_builder.dataset.folder import is_dataset_folder, read_manifest
 from personamem_builder.dataset.write import Source, write_dataset
-from personamem_builder.schema import CONTEXT_SCHEMA, GENERATED_QUESTION_FIELDS, QUESTION_SCHEMA, option_letter
+from personamem_builder.schema import GENERATED_QUESTION_FIELDS, QUESTION_SCHEMA, option_letter
 
 _SCHEMA: Final = pa.schema([*QUESTION_SCHEMA, *GENERATED_QUESTION_FIELDS])
 
@@ -65,7 +66,7 @@ def build(
     )
     _check_owner(out, source, replace)
     questions = _question_tables(store, names)
-    return write_dataset(out, questions, _context_tables(store, names, workers), source, _notes(fingerprint))
+    return write_dataset(out, questions, _contexts(store, names, workers), source, _notes(fingerprint))
 
 
 def _split_order(name: str) -> tuple[int, int, str]:
@@ -140,16 +141,16 @@ def _question_row(question: Question, asked: AskedQuestion) -> dict[str, Any]:
     }
 
 
-def _context_tables(store: RunStore, splits: Sequence[str], workers: int) -> Iterator[tuple[str, pa.Table]]:
-    """Yield a table of one row for each context, with its split; few personas are in memory at a time."""
-    fillers = {filler.id: filler for filler in read_fillers(store, count_tokens=False)}
+def _contexts(store: RunStore, splits: Sequence[str], workers: int) -> Iterator[tuple[str, ContextRow]]:
+    """Yield each context with its split; few personas are in memory at a time."""
+    fillers = {filler.id: filler for filler in read_fillers(store, texts_only=True)}
     if workers == 1:
         _start_worker(fillers)
-        tables = map(_tables_of_persona, _planned(store, splits))
-        yield from chain.from_iterable(tables)
+        yield from chain.from_iterable(map(_contexts_of_persona, _planned(store, splits)))
         return
     with process_pool(workers, _start_worker, fillers) as pool:
-        yield from chain.from_iterable(ordered_results(pool, 2 * workers, _tables_of_persona, _planned(store, splits)))
+        of_personas = ordered_results(pool, 2 * workers, _contexts_of_persona, _planned(store, splits))
+        yield from chain.from_iterable(of_personas)
 
 
 class _Planned(NamedTuple):
@@ -167,7 +168,7 @@ def _planned(store: RunStore, splits: Sequence[str]) -> Iterator[_Planned]:
         for split in splits
     }
     following = {split: next(own, None) for split, own in groups.items()}
-    for material in read_material(store, count_tokens=False):
+    for material in read_material(store, texts_only=True):
         plans: list[tuple[str, ContextPlan]] = []
         for split, own in groups.items():
             # A split of short histories may have none of a persona.
@@ -186,22 +187,20 @@ def _start_worker(fillers: dict[str, Piece]) -> None:
     _fillers.update(fillers)
 
 
-def _tables_of_persona(planned: _Planned) -> list[tuple[str, pa.Table]]:
+def _contexts_of_persona(planned: _Planned) -> list[tuple[str, ContextRow]]:
     material = planned.material
-    rows = (
-        (split, _context_row(material, plan, lay_out(material, plan.blocks, _fillers))) for split, plan in planned.plans
-    )
-    return [(split, pa.Table.from_pylist([row], schema=CONTEXT_SCHEMA)) for split, row in rows]
+    return [(split, _context_row(material, plan)) for split, plan in planned.plans]
 
 
-def _context_row(material: Material, plan: ContextPlan, layout: Layout) -> dict[str, Any]:
+def _context_row(material: Material, plan: ContextPlan) -> ContextRow:
+    messages, starts = context_messages(material, plan.blocks, _fillers)
     sessions = {session.session_id: (t.topic, session) for t in material.history.topics for session in t.sessions}
     described = [_described(block, sessions) for block in plan.blocks]
     return {
         "shared_context_id": plan.shared_context_id,
         "persona_id": plan.persona_id,
-        "messages": layout.messages,
-        "session_starts": layout.session_starts,
+        "messages": messages,
+        "session_starts": starts,
         "session_topics": [topic for topic, _ in described],
         "session_dates": [date for _, date in described],
         "num_tokens": plan.num_tokens,

@@ -7,17 +7,17 @@ import io
 import json
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from generation.errors import UserError
 from generation.files import replacing
 from generation.progress import track
+from personamem_builder.contexts import iter_contexts
 from personamem_builder.dataset.folder import changed_files, check_split, contexts_path, questions_path, read_manifest
 from personamem_builder.dataset.load import read_questions
 from personamem_builder.official.release import contexts_file, questions_file
@@ -73,9 +73,10 @@ def export_release(folder: Path, out: Path, splits: Sequence[str] = ()) -> dict[
             for name in names:
                 paths = (out / questions_file(name), out / contexts_file(name))
                 questions, contexts = (files.enter_context(replacing(path)) for path in paths)
+                total = manifest["splits"][name]["shared_contexts"]
                 exported[name] = Exported(
                     _write_questions(read_questions(folder, name), questions),
-                    _write_contexts(folder / contexts_path(name), contexts, name),
+                    _write_contexts(folder / contexts_path(name), contexts, name, total),
                     paths,
                 )
     except OSError as error:
@@ -152,18 +153,10 @@ def _line(cells: Sequence[Any]) -> str:
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
-def _write_contexts(source: Path, path: Path, split: str) -> int:
+def _write_contexts(source: Path, path: Path, split: str, total: int) -> int:
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
-        for key, messages in _contexts(source, split):
-            file.write(json.dumps({key: messages}, ensure_ascii=False) + "\n")
+        for row in track(iter_contexts(source), f"writing contexts of {split}", total):
+            file.write(json.dumps({row["shared_context_id"]: row["messages"]}, ensure_ascii=False) + "\n")
             count += 1
     return count
-
-
-def _contexts(source: Path, split: str) -> Iterator[tuple[str, list[dict[str, str]]]]:
-    """Yield the contexts of a file; each is a row group of its own."""
-    file = pq.ParquetFile(source)
-    for group in track(range(file.num_row_groups), f"writing contexts of {split}"):
-        for row in file.read_row_group(group, columns=["shared_context_id", "messages"]).to_pylist():
-            yield row["shared_context_id"], [{"role": m["role"], "content": m["content"]} for m in row["messages"]]

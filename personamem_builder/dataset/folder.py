@@ -68,30 +68,15 @@ def check_split(manifest: dict[str, Any], split: str, folder: Path) -> None:
         )
 
 
-class ContentDigest:
-    """The sha256 of rows, as JSON with sorted keys, a line each.
+def content_digest(table: pa.Table) -> str:
+    """Return the sha256 of a table's rows, as JSON with sorted keys, a line each.
 
     Unlike the digest of a Parquet file it does not depend on the version of the library that wrote the file.
     """
-
-    def __init__(self) -> None:
-        self._digest = hashlib.sha256()
-
-    def update(self, table: pa.Table) -> None:
-        """Add the rows of a table."""
-        for batch in table.to_batches(max_chunksize=1 if "messages" in table.column_names else 1000):
-            for row in batch.to_pylist():
-                self._digest.update(json.dumps(row, sort_keys=True, separators=(",", ":")).encode() + b"\n")
-
-    def hexdigest(self) -> str:
-        """Return the digest of all rows so far."""
-        return self._digest.hexdigest()
-
-
-def content_digest(table: pa.Table) -> str:
-    """Return the digest of a table's rows, see `ContentDigest`."""
-    digest = ContentDigest()
-    digest.update(table)
+    digest = hashlib.sha256()
+    for batch in table.to_batches(max_chunksize=1000):
+        for row in batch.to_pylist():
+            digest.update(json.dumps(row, sort_keys=True, separators=(",", ":")).encode() + b"\n")
     return digest.hexdigest()
 
 

@@ -45,7 +45,8 @@ def import_release(path: Path, out: Path) -> Imported:
         version="1.0.0",
         fingerprint=hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest(),
     )
-    manifest = write_dataset(out, release.questions, release.contexts.items(), source, release.notes)
+    contexts = ((split, row) for split, rows in release.contexts.items() for row in rows)
+    manifest = write_dataset(out, release.questions, contexts, source, release.notes)
     return Imported(manifest, release.notes)
 
 

@@ -6,8 +6,9 @@ import tempfile
 from pathlib import Path
 
 from generation.errors import UserError
+from personamem_builder.contexts import iter_contexts
+from personamem_builder.dataset.context_file import ContextDigest
 from personamem_builder.dataset.folder import (
-    ContentDigest,
     changed_files,
     content_digest,
     contexts_path,
@@ -38,12 +39,10 @@ def verify_dataset(folder: Path) -> None:
             faults.append(f"{split}: {len(loaded)} questions load and not {entry['questions']}")
         if content_digest(pq.read_table(folder / questions_path(split))) != entry["digests"]["benchmark"]:
             faults.append(f"{split}: the questions have another digest than the manifest says")
-        contexts = pq.ParquetFile(folder / contexts_path(split))
-        if contexts.num_row_groups != entry["shared_contexts"]:
-            faults.append(f"{split}: there are {contexts.num_row_groups} contexts and not {entry['shared_contexts']}")
-        digest = ContentDigest()
-        for group in range(contexts.num_row_groups):
-            digest.update(contexts.read_row_group(group))
+        digest = ContextDigest()
+        count = digest.update(iter_contexts(folder / contexts_path(split)))
+        if count != entry["shared_contexts"]:
+            faults.append(f"{split}: there are {count} contexts and not {entry['shared_contexts']}")
         if digest.hexdigest() != entry["digests"]["shared_contexts"]:
             faults.append(f"{split}: the contexts have another digest than the manifest says")
     if faults:

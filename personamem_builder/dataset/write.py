@@ -22,16 +22,16 @@ from generation.errors import UserError
 from generation.files import file_digest
 from generation.tokenizer import TOKENIZER
 from personamem_builder.dataset.card import render_card
+from personamem_builder.dataset.context_file import ContextRow, ContextWriter
 from personamem_builder.dataset.folder import (
     FORMAT,
     MANIFEST,
-    ContentDigest,
     content_digest,
     contexts_path,
     is_dataset_folder,
     questions_path,
 )
-from personamem_builder.schema import CONTEXT_SCHEMA, SCHEMA_VERSION
+from personamem_builder.schema import SCHEMA_VERSION
 
 CANARY: Final = "personamem:canary:7f0c2b1e-5a8d-4d0e-9c43-2f6b1d7a90e5"
 """Marks our data files, so that a model trained on them can be found out. Never reuse it elsewhere."""
@@ -59,7 +59,7 @@ class Source:
 def write_dataset(
     out: Path,
     questions: Mapping[str, pa.Table],
-    contexts: Iterable[tuple[str, pa.Table]],
+    contexts: Iterable[tuple[str, ContextRow]],
     source: Source,
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def write_dataset(
     Args:
         out: The folder to make.
         questions: The question table of each split, sorted by (context, end index).
-        contexts: Shared contexts, each table with its split: a stream, of which one table has to be in memory.
+        contexts: Shared contexts, each with its split: a stream, of which one has to be in memory.
         source: Where the content comes from.
         notes: Known oddities, for the card.
 
@@ -91,32 +91,22 @@ def write_dataset(
 
 
 def _write_tables(
-    folder: Path, questions: Mapping[str, pa.Table], contexts: Iterable[tuple[str, pa.Table]]
+    folder: Path, questions: Mapping[str, pa.Table], contexts: Iterable[tuple[str, ContextRow]]
 ) -> dict[str, dict[str, Any]]:
     """Write the files of all splits and return their entries in the manifest."""
-    digests = {split: ContentDigest() for split in questions}
-    counts = dict.fromkeys(questions, 0)
     with ExitStack() as stack:
-        writers = {
-            split: stack.enter_context(
-                pq.ParquetWriter(folder / contexts_path(split), CONTEXT_SCHEMA, compression="zstd")
-            )
-            for split in questions
-        }
-        for split, table in contexts:
-            # A row group a context: any one of them can be read alone, also from the Hub.
-            writers[split].write_table(table, row_group_size=1)
-            digests[split].update(table)
-            counts[split] += table.num_rows
+        writers = {split: stack.enter_context(ContextWriter(folder / contexts_path(split))) for split in questions}
+        for split, row in contexts:
+            writers[split].write(row)
     for split, table in questions.items():
         pq.write_table(table, folder / questions_path(split), compression="zstd")
     return {
         split: {
             "questions": table.num_rows,
-            "shared_contexts": counts[split],
+            "shared_contexts": writers[split].count,
             "personas": pc.count_distinct(table["persona_id"]).as_py(),
             "max_context_length_in_tokens": pc.max(table["context_length_in_tokens"]).as_py(),
-            "digests": {"benchmark": content_digest(table), "shared_contexts": digests[split].hexdigest()},
+            "digests": {"benchmark": content_digest(table), "shared_contexts": writers[split].digest.hexdigest()},
         }
         for split, table in questions.items()
     }

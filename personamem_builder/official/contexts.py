@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,17 @@ _ROLES = frozenset({"system", "user", "assistant"})
 
 def context_id(messages: Sequence[Message]) -> str:
     """Return the official id of a context: sha256 of the messages' `repr`s joined by blanks."""
-    return hashlib.sha256(" ".join(map(repr, messages)).encode("utf-8", "surrogatepass")).hexdigest()
+    return id_of_forms([hashed_form(messages)])
+
+
+def hashed_form(messages: Sequence[Message]) -> bytes:
+    """Return what the official id takes of some messages in a row."""
+    return " ".join(map(repr, messages)).encode("utf-8", "surrogatepass")
+
+
+def id_of_forms(forms: Iterable[bytes]) -> str:
+    """Return the official id of a context from the hashed forms of its parts."""
+    return hashlib.sha256(b" ".join(forms)).hexdigest()
 
 
 def read_contexts(path: Path, faults: Faults) -> dict[str, list[Message]]:

@@ -16,7 +16,7 @@ from generation.tokenizer import count_tokens
 from personamem_builder.official.contexts import Message, read_contexts
 from personamem_builder.official.faults import Faults
 from personamem_builder.official.questions import read_questions
-from personamem_builder.schema import CONTEXT_SCHEMA, OPTIONAL_QUESTION_FIELDS, QUESTION_SCHEMA, SPLITS
+from personamem_builder.schema import OPTIONAL_QUESTION_FIELDS, QUESTION_SCHEMA, SPLITS
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Release:
 
     Attributes:
         questions: The question table of each split, sorted by context, end index and id.
-        contexts: The shared-context table of each split, sorted by id.
+        contexts: The shared contexts of each split, sorted by id: rows of `CONTEXT_SCHEMA`.
         notes: Legal oddities, in words.
     """
 
     questions: Mapping[str, pa.Table]
-    contexts: Mapping[str, pa.Table]
+    contexts: Mapping[str, Sequence[dict[str, Any]]]
     notes: Sequence[str]
 
 
@@ -84,7 +84,7 @@ def read_release(folder: Path) -> Release:
     schema = _question_schema(rows.values())
     return Release(
         questions={split: pa.Table.from_pylist(rows[split], schema=schema) for split in splits},
-        contexts={split: pa.Table.from_pylist(contexts[split], schema=CONTEXT_SCHEMA) for split in splits},
+        contexts=contexts,
         notes=notes,
     )
 

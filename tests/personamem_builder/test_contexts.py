@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from generation.errors import UserError
-from personamem_builder.contexts import ContextStore, open_contexts
+from personamem_builder.contexts import ContextStore, iter_contexts, open_contexts, read_context
 
 Messages = list[dict[str, str]]
 
@@ -66,14 +66,11 @@ def test_sessions_start_where_the_persona_is_repeated(store: ContextStore, conte
         assert store.session_starts(key) == [i for i, message in enumerate(messages) if message["role"] == "system"]
 
 
-def test_a_batch_holds_each_message_once(
-    store: ContextStore, contexts: dict[str, Messages], ids: list[str], decoded: list[int]
-) -> None:
+def test_a_batch_holds_each_message_once(store: ContextStore, contexts: dict[str, Messages], ids: list[str]) -> None:
     keys = [(ids[0], 2), (ids[1], 5), (ids[0], 4)]
     batch = store.batch(keys)
     assert batch == [contexts[key][:end] for key, end in keys]
     assert all(short is long for short, long in zip(batch[0], batch[2], strict=False))
-    assert sorted(decoded) == [0, 1]
 
 
 def test_a_batch_shares_nothing_with_what_is_read_later(
@@ -89,13 +86,32 @@ def test_nothing_is_decoded_until_it_is_asked_for(dataset_folder: Path, decoded:
     assert decoded == []
 
 
-def test_two_contexts_looked_at_in_turn_are_decoded_once(
-    store: ContextStore, ids: list[str], decoded: list[int]
-) -> None:
+def test_the_texts_of_a_row_group_are_read_once(store: ContextStore, ids: list[str], decoded: list[int]) -> None:
     for _ in range(3):
         for key in ids:
             store.messages(key, 5)
-    assert sorted(decoded) == [0, 1]
+    store.batch([(key, 2) for key in ids])
+    assert decoded == [0]
+
+
+def test_a_file_of_an_older_version_is_read_too(
+    dataset_folder: Path, contexts: dict[str, Messages], tmp_path: Path
+) -> None:
+    """A row group for each context, and a dictionary for none."""
+    shutil.copytree(dataset_folder, tmp_path / "personamem")
+    path = tmp_path / "personamem" / "data" / "shared_contexts_32k.parquet"
+    pq.write_table(pq.read_table(path), path, row_group_size=1, use_dictionary=False)
+    store = ContextStore(tmp_path / "personamem")
+    assert {key: store.messages(key, 10**6) for key in contexts} == contexts
+    assert {row["shared_context_id"]: row["messages"] for row in iter_contexts(path)} == contexts
+
+
+def test_rows_can_be_read_one_by_one(dataset_folder: Path) -> None:
+    path = dataset_folder / "data" / "shared_contexts_32k.parquet"
+    rows = pq.read_table(path).to_pylist()
+    assert list(iter_contexts(path)) == rows
+    assert [read_context(path, row["shared_context_id"]) for row in rows] == rows
+    assert read_context(path, "nosuch") is None
 
 
 @pytest.mark.parametrize("ask", ["messages", "batch", "session_starts"])

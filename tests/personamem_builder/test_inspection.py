@@ -26,7 +26,7 @@ from personamem_builder.inspection import (
     question_list,
     show,
 )
-from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA
+from personamem_builder.schema import QUESTION_SCHEMA
 
 
 @pytest.fixture(scope="module")
@@ -201,11 +201,10 @@ def test_the_beginning_of_an_id_is_enough(generated: Path) -> None:
 def with_ids(folder: Path, *ids: str) -> Path:
     """Write a dataset whose questions have these ids."""
     row = inspected().question | {"shared_context_id": "c", "correct_answer": "(c)", "context_length_in_tokens": 1}
-    context = {"shared_context_id": "c", "persona_id": 0} | inspected().context
+    context = {"shared_context_id": "c", "persona_id": 0, "num_tokens": 9} | inspected().context
     rows = [row | {"question_id": key} for key in ids]
     questions = {"32k": pa.Table.from_pylist(rows, schema=QUESTION_SCHEMA)}
-    contexts = [("32k", pa.Table.from_pylist([context], schema=CONTEXT_SCHEMA))]
-    write_dataset(folder, questions, contexts, Source("a test", "", "mit", "1.0.0", "f"))
+    write_dataset(folder, questions, [("32k", context)], Source("a test", "", "mit", "1.0.0", "f"))
     return folder
 
 

@@ -22,7 +22,6 @@ from personamem_builder.dataset.official import import_release
 from personamem_builder.dataset.write import Source, write_dataset
 from personamem_builder.official.contexts import context_id
 from personamem_builder.schema import (
-    CONTEXT_SCHEMA,
     GENERATED_QUESTION_FIELDS,
     OPTIONAL_QUESTION_FIELDS,
     QUESTION_SCHEMA,
@@ -82,10 +81,10 @@ def small(folder: Path, text: str = "What now?", **changes: Any) -> Path:
         "evidence_event_ids": [],
     } | changes
     context = {"shared_context_id": key, "persona_id": 0, "messages": messages, "session_starts": [0], "num_tokens": 9}
+    context |= {"session_topics": [""], "session_dates": [""]}
     schema = pa.schema([*QUESTION_SCHEMA, *(field for field in OPTIONAL_QUESTION_FIELDS if field.name in changes)])
     questions = {"32k": pa.Table.from_pylist([row], schema=schema)}
-    contexts = [("32k", pa.Table.from_pylist([context], schema=CONTEXT_SCHEMA))]
-    write_dataset(folder, questions, contexts, Source("a test", "", "mit", "1.0.0", "f"))
+    write_dataset(folder, questions, [("32k", context)], Source("a test", "", "mit", "1.0.0", "f"))
     return folder
 
 
@@ -317,17 +316,3 @@ def test_a_full_disk_leaves_all_files_as_they_were(tmp_path: Path, monkeypatch: 
     with pytest.raises(UserError, match=r"out cannot be written: .*No space left"):
         export_release(small(tmp_path / "d", "Something else?"), out)
     assert {name: (out / name).read_bytes() for name in names(out)} == before
-
-
-def test_one_context_is_read_at_a_time(dataset_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows: list[int] = []
-    read = pq.ParquetFile.read_row_group
-
-    def read_row_group(self: pq.ParquetFile, *args: Any, **kwargs: Any) -> pa.Table:
-        table = read(self, *args, **kwargs)
-        rows.append(table.num_rows)
-        return table
-
-    monkeypatch.setattr(pq.ParquetFile, "read_row_group", read_row_group)
-    export_release(dataset_folder, tmp_path)
-    assert rows == [1, 1]

@@ -280,9 +280,9 @@ def test_materialise_writes_the_same_rows(dataset_folder: Path, tmp_path: Path) 
     assert pq.read_table(out).schema.names == [*QUESTION_SCHEMA.names, "context"]
     assert pq.ParquetFile(out).num_row_groups == 2, "one for each shared context"
 
-    # 17 copies of the histories, in a file not much larger than the two histories.
+    # 17 copies of two histories, which share most of their texts, in a file not much larger than two histories.
     contexts = dataset_folder / "data" / "shared_contexts_32k.parquet"
-    assert out.stat().st_size < 2 * contexts.stat().st_size
+    assert out.stat().st_size < 3 * contexts.stat().st_size
 
     some = personamem_builder.materialise("32k", tmp_path / "some.parquet", data=dataset_folder, limit=3)
     assert pq.read_table(some).to_pylist() == rows[:3]

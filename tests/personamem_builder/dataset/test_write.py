@@ -19,7 +19,7 @@ from personamem_builder.dataset.folder import changed_files, content_digest, rea
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.dataset.official import import_release
 from personamem_builder.dataset.write import CANARY, Source, write_dataset
-from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA
+from personamem_builder.schema import QUESTION_SCHEMA
 
 SOURCE = Source(name="a test", url="https://example.org", license="mit", version="1.2.3", fingerprint="f" * 64)
 
@@ -41,7 +41,15 @@ def question(context: str, end: int, text: str = "What now?") -> dict[str, Any]:
 
 def context(key: str) -> dict[str, Any]:
     messages = [{"role": role, "content": f"{role} of {key}"} for role in ("system", "user", "assistant")]
-    return {"shared_context_id": key, "persona_id": 0, "messages": messages, "session_starts": [0], "num_tokens": 30}
+    return {
+        "shared_context_id": key,
+        "persona_id": 0,
+        "messages": messages,
+        "session_starts": [0],
+        "session_topics": [""],
+        "session_dates": [""],
+        "num_tokens": 30,
+    }
 
 
 def write(out: Path, text: str = "What now?") -> dict[str, Any]:
@@ -50,7 +58,7 @@ def write(out: Path, text: str = "What now?") -> dict[str, Any]:
     return write_dataset(
         out,
         {"32k": pa.Table.from_pylist(questions, schema=QUESTION_SCHEMA)},
-        [("32k", pa.Table.from_pylist([context(key)], schema=CONTEXT_SCHEMA)) for key in ("c1", "c2")],
+        [("32k", context(key)) for key in ("c1", "c2")],
         SOURCE,
     )
 
@@ -134,12 +142,6 @@ def test_the_card_tells_datasets_where_the_data_is_and_when_it_changed(dataset_f
     assert "| `32k` | 17 | 2 | 1 |" in text
     assert "- 32k: 1 of 17 questions have identical options" in text
     assert CANARY in text
-
-
-def test_a_row_group_for_each_context(dataset_folder: Path) -> None:
-    file = pq.ParquetFile(dataset_folder / "data" / "shared_contexts_32k.parquet")
-    assert file.num_row_groups == file.metadata.num_rows == 2
-    assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 
 
 def test_questions_are_sorted_by_context_and_end_index(dataset_folder: Path) -> None:

@@ -1,0 +1,174 @@
+"""Writing the file of a split's shared contexts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from personamem_builder.schema import CONTEXT_SCHEMA
+
+ContextRow = Mapping[str, Any]
+"""A row of `CONTEXT_SCHEMA`, its `messages` a list of `{role, content}`."""
+
+_DISTINCT: Final = 32 * 2**20
+"""Bytes of distinct messages after which a row group ends: what a reader of one context has to hold."""
+
+_WHOLE: Final = 256 * 2**20
+"""Bytes of messages after which a row group ends, repeats counted: what a reader that knows no dictionaries holds."""
+
+_LEVEL: Final = 3  # of zstd: beyond it each tenth less of size takes as long again
+
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field(
+            "messages",
+            pa.list_(pa.struct([("role", pa.string()), ("content", pa.dictionary(pa.int32(), pa.string()))])),
+        )
+        if field.name == "messages"
+        else field
+        for field in CONTEXT_SCHEMA
+    ]
+)
+
+
+class _Distinct:
+    """The distinct messages of some contexts, numbered as they come.
+
+    Attributes:
+        messages: Their roles and contents.
+        json: The JSON of each.
+        size: Its bytes in all.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, str]] = []
+        self.json: list[bytes] = []
+        self.size = 0
+        self._numbers: dict[str, dict[str, int]] = {}  # by role and content
+
+    def numbered(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """Return the numbers of messages."""
+        numbers = []
+        for message in messages:
+            number = self._numbers.setdefault(message["role"], {}).get(message["content"])
+            numbers.append(self._add(**message) if number is None else number)
+        return numbers
+
+    def _add(self, role: str, content: str) -> int:
+        number = self._numbers[role][content] = len(self.messages)
+        self.messages.append((role, content))
+        self.json.append(f'{{"content":{json.dumps(content)},"role":{json.dumps(role)}}}'.encode())
+        self.size += len(self.json[-1])
+        return number
+
+
+class ContextDigest:
+    """The sha256 of contexts, as JSON with sorted keys, a line each; see `folder.content_digest`."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def update(self, rows: Iterable[ContextRow]) -> int:
+        """Add contexts, and return how many they were."""
+        count = 0
+        distinct = _Distinct()
+        for row in rows:
+            if distinct.size >= _DISTINCT:
+                distinct = _Distinct()
+            self.add(row, map(distinct.json.__getitem__, distinct.numbered(row["messages"])))
+            count += 1
+        return count
+
+    def add(self, row: ContextRow, messages: Iterable[bytes]) -> None:
+        """Add a context, given the JSON of its messages, which takes longer than all else here."""
+        rest = json.dumps({k: v for k, v in row.items() if k != "messages"}, sort_keys=True, separators=(",", ":"))
+        # No name of a column sorts before `messages`.
+        self._digest.update(b'{"messages":[' + b",".join(messages) + b"]," + rest[1:].encode() + b"\n")
+
+    def hexdigest(self) -> str:
+        """Return the digest of all contexts so far."""
+        return self._digest.hexdigest()
+
+
+class ContextWriter:
+    """Writes contexts to Parquet, in row groups that hold each distinct text once.
+
+    Args:
+        path: The file to make.
+
+    Attributes:
+        count: Contexts written so far.
+        digest: Their digest.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.count = 0
+        self.digest = ContextDigest()
+        self._writer = pq.ParquetWriter(
+            path,
+            _SCHEMA,
+            compression="zstd",
+            compression_level=_LEVEL,
+            dictionary_pagesize_limit=8 * _DISTINCT,
+            store_schema=False,  # with Arrow's own schema in the file, a plain reader would get dictionaries
+        )
+        self._begin()
+
+    def write(self, row: ContextRow) -> None:
+        """Add a context."""
+        numbers = self._distinct.numbered(row["messages"])
+        json_ = self._distinct.json
+        self.digest.add(row, map(json_.__getitem__, numbers))
+        self._numbers += array("i", numbers)
+        self._offsets.append(len(self._numbers))
+        self._rows.append({name: value for name, value in row.items() if name != "messages"})
+        self._whole += sum(map(len, map(json_.__getitem__, numbers)))
+        self.count += 1
+        if self._distinct.size >= _DISTINCT or self._whole >= _WHOLE:
+            self._flush()
+
+    def __enter__(self) -> ContextWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        try:
+            if error is None and self._rows:
+                self._flush()
+        finally:
+            self._writer.close()
+
+    def _begin(self) -> None:
+        self._distinct = _Distinct()
+        self._whole = 0
+        self._numbers = array("i")
+        self._offsets = array("i", [0])
+        self._rows: list[dict[str, Any]] = []
+
+    def _flush(self) -> None:
+        texts: dict[str, int] = {}
+        roles, places = [], array("i")
+        for role, content in self._distinct.messages:
+            roles.append(role)
+            places.append(texts.setdefault(content, len(texts)))
+        numbers = pa.array(self._numbers, pa.int32())
+        contents = pa.DictionaryArray.from_arrays(
+            pa.array(places, pa.int32()).take(numbers), pa.array(list(texts), pa.string())
+        )
+        messages = pa.StructArray.from_arrays(
+            [pa.array(roles, pa.string()).take(numbers), contents], names=["role", "content"]
+        )
+        columns = {"messages": pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), messages)}
+        for field in _SCHEMA:
+            if field.name != "messages":
+                columns[field.name] = pa.array([row[field.name] for row in self._rows], field.type)
+        table = pa.Table.from_arrays([columns[name] for name in _SCHEMA.names], schema=_SCHEMA)
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._begin()
