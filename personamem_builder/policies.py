@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from generation.seeds import rng_for
+from generation.tokenizer import token_length
 from personamem_builder.schema import option_texts
 
 Row = Mapping[str, Any]
@@ -35,10 +36,25 @@ def shortest(row: Row) -> list[float]:
     return [-length for length in longest(row)]
 
 
+def longest_tokens(row: Row) -> list[float]:
+    """Prefer the option of most `o200k_base` tokens, without its label."""
+    return [float(token_length(text)) for text in option_texts(row)]
+
+
+def shortest_tokens(row: Row) -> list[float]:
+    """Prefer the option of fewest `o200k_base` tokens, without its label."""
+    return [-length for length in longest_tokens(row)]
+
+
 def overlap(row: Row) -> list[float]:
     """Prefer the option that shares most words with the question (Jaccard)."""
     question = _words(row["user_question_or_message"])
     return [_jaccard(_words(text), question) for text in option_texts(row)]
+
+
+def least_overlap(row: Row) -> list[float]:
+    """Prefer the option that shares fewest words with the question (Jaccard)."""
+    return [-shared for shared in overlap(row)]
 
 
 def central(row: Row) -> list[float]:
@@ -49,6 +65,11 @@ def central(row: Row) -> list[float]:
         math.fsum(_jaccard(own, other) for j, other in enumerate(words) if j != i) / max(1, len(words) - 1)
         for i, own in enumerate(words)
     ]
+
+
+def odd_one_out(row: Row) -> list[float]:
+    """Prefer the option least like the other options (mean Jaccard of their words)."""
+    return [-likeness for likeness in central(row)]
 
 
 def at_position(index: int) -> Policy:
@@ -104,8 +125,13 @@ POLICIES: Final[Mapping[str, Callable[[Sequence[Row], int], Policy]]] = {
 """Each policy by name, made from the questions of the run and a seed."""
 
 
+def word_list(text: str) -> list[str]:
+    """Return the words of a text in their order, in lower case: what stands between white space and punctuation."""
+    return _WORD.findall(text.lower())
+
+
 def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))
+    return frozenset(word_list(text))
 
 
 def _jaccard(a: frozenset[str], b: frozenset[str]) -> float:

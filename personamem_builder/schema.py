@@ -32,6 +32,17 @@ _ALIASES: Final = {
 QUESTION_TYPE_ALIASES: Final[Mapping[str, str]] = {**{t: t for t in QUESTION_TYPES}, **_ALIASES}
 """Every label seen in a release, and the canonical type it stands for."""
 
+SHORT_TYPES: Final[Mapping[str, str]] = {
+    "recall_user_shared_facts": "facts",
+    "suggest_new_ideas": "new ideas",
+    "acknowledge_latest_user_preferences": "latest",
+    "track_full_preference_evolution": "evolution",
+    "revisit_reasons_behind_preference_updates": "reasons",
+    "provide_preference_aligned_recommendations": "aligned",
+    "generalize_to_new_scenarios": "generalize",
+}
+"""What the seven question types are called where there is little room."""
+
 _LABEL = re.compile(r"^\(([a-z])\) ")
 
 

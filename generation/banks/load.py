@@ -81,14 +81,34 @@ def load_banks(config: Config) -> Banks:
     digests: dict[str, str] = {}
     topics: dict[str, TopicBank] = {}
     for name in config.topics:
-        path = _topic_path(name)
-        bank = _load(path, TopicBank, digests)
-        digests[f"topics/{bank.id}.yaml"] = digests.pop(path.name)
+        bank = _load_topic(name, digests)
         if bank.id in topics:
             raise UserError(f"{name}: a bank with the id {bank.id!r} is among the topics already", "change its id")
         _check_size(name, bank, config)
         topics[bank.id] = bank
-    banks = Banks(
+    banks = _with_shared(topics, digests)
+    for name, bank in zip(config.topics, topics.values(), strict=True):
+        if name.endswith(".yaml"):  # the shipped ones are tested
+            _check_names(name, bank, banks)
+    return banks
+
+
+def load_shipped_banks() -> Banks:
+    """Load every bank that comes with the distribution."""
+    digests: dict[str, str] = {}
+    return _with_shared({name: _load_topic(name, digests) for name in shipped_topics()}, digests)
+
+
+def _load_topic(name: str, digests: dict[str, str]) -> TopicBank:
+    path = _topic_path(name)
+    bank = _load(path, TopicBank, digests)
+    digests[f"topics/{bank.id}.yaml"] = digests.pop(path.name)
+    return bank
+
+
+def _with_shared(topics: dict[str, TopicBank], digests: dict[str, str]) -> Banks:
+    """Return the banks of some topics, with those that all topics share."""
+    return Banks(
         topics=topics,
         people=_load(_FILES / "people.yaml", PeopleBank, digests),
         life=_load(_FILES / "life.yaml", LifeBank, digests),
@@ -97,10 +117,6 @@ def load_banks(config: Config) -> Banks:
         answers=_load(_FILES / "answers.yaml", Answers, digests),
         digests=digests,
     )
-    for name, bank in zip(config.topics, topics.values(), strict=True):
-        if name.endswith(".yaml"):  # the shipped ones are tested
-            _check_names(name, bank, banks)
-    return banks
 
 
 def _topic_path(name: str) -> Path:

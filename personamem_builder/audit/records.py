@@ -26,6 +26,7 @@ class SharedContext(NamedTuple):
         messages: Role and content.
         session_starts: Index of the first message of each session.
         num_tokens: Tokens of all messages.
+        session_topics: The topic of each session, `""` for what has none; empty where the source does not say.
     """
 
     shared_context_id: str
@@ -33,6 +34,7 @@ class SharedContext(NamedTuple):
     messages: Sequence[Mapping[str, str]]
     session_starts: Sequence[int]
     num_tokens: int
+    session_topics: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

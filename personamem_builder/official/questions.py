@@ -1,12 +1,14 @@
-"""Reading `questions_{split}.csv` of the official release."""
+"""Reading `questions_{split}.csv` of the official release, or a part of its columns."""
 
 from __future__ import annotations
 
 import ast
 import csv
+import gzip
 import io
 import json
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,8 +21,24 @@ from personamem_builder.schema import (
     option_letter,
 )
 
-NUM_OPTIONS: Final = 4
-_COLUMNS: Final = tuple(QUESTION_SCHEMA.names[: QUESTION_SCHEMA.names.index("source_question_type")])
+COLUMNS: Final = tuple(QUESTION_SCHEMA.names[: QUESTION_SCHEMA.names.index("source_question_type")])
+"""The columns of the official release."""
+
+OPTIONS_ONLY_COLUMNS: Final = (
+    "persona_id",
+    "question_id",
+    "question_type",
+    "topic",
+    "shared_context_id",
+    "user_question_or_message",
+    "correct_answer",
+    "all_options",
+)
+"""Those that say nothing of how a question stands to its context."""
+
+NUM_OPTIONS: Final = range(4, 5)
+"""How many options a question of the release has."""
+
 _OPTIONAL: Final = tuple(field.name for field in OPTIONAL_QUESTION_FIELDS)
 _INTEGERS: Final = (
     "persona_id",
@@ -33,23 +51,34 @@ _INTEGERS: Final = (
 )
 _INT32_MAX: Final = 2**31 - 1
 
+_Fault = Callable[[str, str], None]
+"""Notes a fault of a row: the column, and the problem."""
 
-def read_questions(path: Path, faults: Faults) -> list[dict[str, Any]]:
+
+def read_questions(
+    path: Path, faults: Faults, *, required: Sequence[str] = COLUMNS, num_options: range = NUM_OPTIONS
+) -> list[dict[str, Any]]:
     """Read one CSV of questions into rows of the question table.
 
     Both dialects of `all_options` are read (a JSON list, or a Python literal), and every label generation of
     `question_type`. A byte-order mark and CRLF line ends do no harm.
 
     Args:
-        path: The file.
+        path: The file; one whose name ends with `.gz` is unpacked.
         faults: Gets every fault found; a row with a fault is left out of the result.
+        required: Columns that must be there; the other columns of the release are read where they are.
+        num_options: How many options a question may have.
 
     Returns:
         The rows, in file order, each with its `row` number for later messages.
     """
     before = len(faults.lines)
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        content = path.read_bytes()
+        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        faults.add(path.name, f"not a whole gzip file: {error}")
+        return []
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         faults.add(
@@ -60,7 +89,9 @@ def read_questions(path: Path, faults: Faults) -> list[dict[str, Any]]:
         )
         return []
     rows = [
-        row for number, record in _records(path.name, text, faults) if (row := _row(path.name, number, record, faults))
+        row
+        for number, record in _records(path.name, text, required, faults)
+        if (row := _row(path.name, number, record, num_options, faults))
     ]
     if not rows and len(faults.lines) == before:
         faults.add(path.name, "has no questions")
@@ -68,13 +99,13 @@ def read_questions(path: Path, faults: Faults) -> list[dict[str, Any]]:
     return rows
 
 
-def _records(name: str, text: str, faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
+def _records(name: str, text: str, required: Sequence[str], faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     number = 1
     try:
         header = next(reader, [])
-        missing = [column for column in _COLUMNS if column not in header]
-        twice = [column for column in (*_COLUMNS, *_OPTIONAL) if header.count(column) > 1]
+        missing = [column for column in required if column not in header]
+        twice = [column for column in (*COLUMNS, *_OPTIONAL) if header.count(column) > 1]
         if missing:
             faults.add(name, f"has no column {', '.join(missing)}" if header else "is empty")
         if twice:
@@ -90,7 +121,7 @@ def _records(name: str, text: str, faults: Faults) -> Iterator[tuple[int, dict[s
         faults.add(name, f"not a readable CSV: {error}", row=number + 1)
 
 
-def _row(name: str, number: int, record: dict[str, str], faults: Faults) -> dict[str, Any] | None:
+def _row(name: str, number: int, record: dict[str, str], num_options: range, faults: Faults) -> dict[str, Any] | None:
     before = len(faults.lines)
 
     def fault(column: str, problem: str) -> None:
@@ -99,35 +130,16 @@ def _row(name: str, number: int, record: dict[str, str], faults: Faults) -> dict
     label = record["question_type"]
     if label not in QUESTION_TYPE_ALIASES:
         fault("question_type", "unknown label; the labels known are in personamem_builder/schema.py")
-    integers = {column: _integer(record[column]) for column in _INTEGERS}
-    for column, integer in integers.items():
-        if integer is None:
-            fault(column, "not a whole number from 0 up")
-    proportion = _proportion(record["distance_to_ref_proportion_in_context"])
-    if proportion is None:
-        fault("distance_to_ref_proportion_in_context", "not a percentage such as 92.67%")
+    numbers = _numbers(record, fault)
     for column in ("question_id", "user_question_or_message", "shared_context_id"):
-        if not record[column].strip():
+        if column in record and not record[column].strip():
             fault(column, "must not be empty")
-    options = _options(record["all_options"])
-    if options is None:
-        fault("all_options", "neither a JSON list nor a Python list of strings")
-        options = []
-    elif len(options) != NUM_OPTIONS or not has_labels(options):
-        fault(
-            "all_options",
-            f"must be {NUM_OPTIONS} options that start with (a) to ({option_letter(NUM_OPTIONS - 1)}), in order",
-        )
-    golds = [f"({option_letter(i)})" for i in range(NUM_OPTIONS)]
-    if record["correct_answer"] not in golds:
-        fault("correct_answer", f"must be one of {' '.join(golds)}")
+    options, golds = _choice(record, num_options, fault)
     if len(faults.lines) > before:
         return None
     return {
-        **{column: record[column] for column in _COLUMNS},
-        **integers,
-        **{column: record[column] for column in _OPTIONAL if column in record},
-        "distance_to_ref_proportion_in_context": proportion,
+        **{column: record[column] for column in (*COLUMNS, *_OPTIONAL) if column in record},
+        **numbers,
         "all_options": options,
         "question_type": QUESTION_TYPE_ALIASES[label],
         "source_question_type": label,
@@ -136,6 +148,36 @@ def _row(name: str, number: int, record: dict[str, str], faults: Faults) -> dict
         "evidence_event_ids": [],
         "row": number,
     }
+
+
+def _numbers(record: dict[str, str], fault: _Fault) -> dict[str, int | float | None]:
+    numbers: dict[str, int | float | None] = {}
+    for column in _INTEGERS:
+        if column in record:
+            numbers[column] = _integer(record[column])
+            if numbers[column] is None:
+                fault(column, "not a whole number from 0 up")
+    if (column := "distance_to_ref_proportion_in_context") in record:
+        numbers[column] = _proportion(record[column])
+        if numbers[column] is None:
+            fault(column, "not a percentage such as 92.67%")
+    return numbers
+
+
+def _choice(record: dict[str, str], num_options: range, fault: _Fault) -> tuple[list[str], list[str]]:
+    """Return the options, and what `correct_answer` may say."""
+    most = num_options[-1]
+    options = _options(record["all_options"])
+    if options is None:
+        fault("all_options", "neither a JSON list nor a Python list of strings")
+        options = []
+    elif len(options) not in num_options or not has_labels(options):
+        count = str(most) if len(num_options) == 1 else f"{num_options[0]} to {most}"
+        fault("all_options", f"must be {count} options that start with (a) to ({option_letter(most - 1)}), in order")
+    golds = [f"({option_letter(i)})" for i in range(len(options) if len(options) in num_options else most)]
+    if record["correct_answer"] not in golds:
+        fault("correct_answer", f"must be one of {' '.join(golds)}")
+    return options, golds
 
 
 def _integer(cell: str) -> int | None:

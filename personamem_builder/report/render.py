@@ -23,6 +23,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from personamem_builder.report.table import Row, Table
+from personamem_builder.schema import SHORT_TYPES
 from personamem_builder.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -30,17 +31,6 @@ if TYPE_CHECKING:
 
 JSON_SCHEMA_VERSION: Final = 1
 """Version of the JSON form in the module docstring."""
-
-SHORT_TYPES: Final = {
-    "recall_user_shared_facts": "facts",
-    "suggest_new_ideas": "new ideas",
-    "acknowledge_latest_user_preferences": "latest",
-    "track_full_preference_evolution": "evolution",
-    "revisit_reasons_behind_preference_updates": "reasons",
-    "provide_preference_aligned_recommendations": "aligned",
-    "generalize_to_new_scenarios": "generalize",
-}
-"""Column heads of the seven question types."""
 
 _NAME_WIDTH = 24
 _GAP = 2

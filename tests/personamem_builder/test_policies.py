@@ -13,7 +13,15 @@ import pytest
 
 from personamem_builder.official.faults import Faults
 from personamem_builder.official.questions import read_questions
-from personamem_builder.policies import POLICIES, best_credit
+from personamem_builder.policies import (
+    POLICIES,
+    best_credit,
+    least_overlap,
+    longest_tokens,
+    odd_one_out,
+    shortest_tokens,
+    word_list,
+)
 
 ROW: dict[str, Any] = {
     "question_id": "q",
@@ -50,6 +58,18 @@ def chosen(policy: str, row: dict[str, Any] = ROW, rows: list[dict[str, Any]] | 
 )
 def test_what_each_policy_chooses(policy: str, letter: str) -> None:
     assert chosen(policy) == letter
+
+
+def test_policies_of_the_audit_that_are_no_floors() -> None:
+    for policy in (least_overlap, odd_one_out):
+        values = policy(ROW)
+        assert [i for i, value in enumerate(values) if value == max(values)] == [2]
+    assert longest_tokens(ROW) == [5, 7, 1, 5]
+    assert shortest_tokens(ROW) == [-5, -7, -1, -5]
+
+
+def test_words_are_what_stands_between_white_space_and_punctuation() -> None:
+    assert word_list("It's a  CAFÉ—no, 3 cafés!") == ["it", "s", "a", "café", "no", "3", "cafés"]
 
 
 def test_length_is_counted_without_the_label_and_in_characters() -> None:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from small_banks import tiny_bank
 
-from generation.banks.load import load_banks, shipped_topics
+from generation.banks.load import load_banks, load_shipped_banks, shipped_topics
 from generation.config import Config
 from generation.errors import UserError
 from generation.question_plans import plan_questions
@@ -54,6 +54,10 @@ def test_a_bank_of_the_user_is_used_like_a_shipped_one(tmp_path: Path) -> None:
     history = History(persona_id=0, general=(), topics=topics)
     asked = {p.question_type for p in plan_questions(settings, task.persona, history, banks) if p.topic == "chess"}
     assert asked == set(QUESTION_TYPES) - {"generalize_to_new_scenarios"}
+
+
+def test_the_shipped_banks_are_those_of_a_run_with_all_shipped_topics() -> None:
+    assert load_shipped_banks() == load_banks(Config(topics=tuple(shipped_topics())))
 
 
 def test_digests_name_each_file_and_follow_its_content(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from personamem_builder.cli.report import report
 from personamem_builder.report.answers import Answer
-from personamem_builder.report.render import SHORT_TYPES, to_json, to_markdown, to_text
+from personamem_builder.report.render import to_json, to_markdown, to_text
 from personamem_builder.report.runs import Run
 from personamem_builder.report.table import Row, Table, build_tables
-from personamem_builder.schema import option_text
+from personamem_builder.schema import SHORT_TYPES, option_text
 
 DATE = "2026-11-27T10-11-12.123456"
 OFFICIAL = Path(__file__).parents[4] / "shared" / "data" / "personamem_v1" / "questions_32k.csv"

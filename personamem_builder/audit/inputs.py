@@ -1,0 +1,209 @@
+"""What can be audited: a dataset folder, a run, the files of a release, or questions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from generation.errors import UserError
+from generation.records import Question
+from generation.store import RunStore
+from generation.tokenizer import count_tokens
+from personamem_builder.audit.records import AuditedSplit, Row, SharedContext
+from personamem_builder.contexts import iter_contexts
+from personamem_builder.dataset.folder import (
+    changed_files,
+    contexts_path,
+    is_dataset_folder,
+    questions_path,
+    read_manifest,
+)
+from personamem_builder.dataset.load import read_questions
+from personamem_builder.official import questions as official_questions
+from personamem_builder.official.contexts import read_contexts
+from personamem_builder.official.faults import Faults
+from personamem_builder.official.release import contexts_file, questions_file
+from personamem_builder.schema import SPLITS, option_letter
+
+RUN: Final = "run"
+"""Name of the only split of a run: all its questions, as they are before contexts are put together."""
+
+_NUM_OPTIONS: Final = range(2, 27)  # as many as there are letters
+_CSV: Final = (".csv", ".csv.gz")
+_UNKNOWN_PERSONA: Final = -1
+_FAULTS_SHOWN: Final = 5
+
+_Reader = Callable[[], AuditedSplit]
+
+
+def read_splits(path: Path, splits: Sequence[str] = ()) -> list[AuditedSplit]:
+    """Read what is to be audited; faults of the files are noted, and what is sound of them is read on.
+
+    Args:
+        path: A dataset folder; a run, whose questions are one split, `run`; a folder of release files, where
+            `questions_{split}.csv` may lack its contexts, and those columns that speak of them; or one such CSV,
+            `.csv.gz` too.
+        splits: Names of the splits to read; all of them by default.
+
+    Returns:
+        The splits, each with at least one question. Those of a CSV have a `row` number beside their columns.
+
+    Raises:
+        UserError: There is nothing of this kind, it has no such split, or no question of a split can be read.
+    """
+    readers = _readers(path)
+    for name in splits:
+        if name not in readers:
+            raise UserError(f"{path} has no split {name!r}, it has {', '.join(readers)}", "choose one of these")
+    return [_with_questions(path, readers[name]()) for name in dict.fromkeys(splits) or readers]
+
+
+def _readers(path: Path) -> Mapping[str, _Reader]:
+    """Return what reads each split."""
+    if path.is_file() and path.name.endswith(_CSV):
+        return {_split_name(path): partial(_read_csv, path, None)}
+    if is_dataset_folder(path):
+        return {name: partial(_read_dataset, path, name) for name in read_manifest(path)["splits"]}
+    if (path / "stages").is_dir():
+        return {RUN: partial(_read_run, RunStore(path))}
+    found = [file for file in path.glob("questions_*") if file.name.endswith(_CSV)]
+    # Of two files of a split the shorter name is read: the one that is not of options only, or not packed.
+    if files := {_split_name(file): file for file in sorted(found, key=lambda file: -len(file.name))}:
+        names = sorted(files, key=lambda name: (SPLITS.index(name) if name in SPLITS else len(SPLITS), name))
+        return {name: partial(_read_csv, files[name], path / contexts_file(name)) for name in names}
+    raise UserError(
+        f"{path} {'is nothing that can be audited' if path.exists() else 'does not exist'}",
+        f"give a dataset folder, a run, a folder with {questions_file('32k')} in it, or one CSV of questions",
+    )
+
+
+def _split_name(path: Path) -> str:
+    stem = path.name.removesuffix(".gz").removesuffix(".csv")
+    return stem.removeprefix("questions_").removesuffix("_options_only")
+
+
+def _with_questions(path: Path, split: AuditedSplit) -> AuditedSplit:
+    if not split.rows:
+        faults = "".join(f"\n  {fault}" for fault in split.source_faults[:_FAULTS_SHOWN])
+        raise UserError(f"{path}: the split {split.name} has no question that can be read{faults}", "mend its file")
+    return split
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UserError(f"{path} cannot be read: {error}", "restore the file, or make it again") from error
+
+
+# --- a dataset folder
+
+
+def _read_dataset(folder: Path, split: str) -> AuditedSplit:
+    contexts = folder / contexts_path(split)
+    with _reading(folder / questions_path(split)):
+        rows = [_without_nulls(row) for row in read_questions(folder, split).to_pylist()]
+        changed = changed_files(folder)
+    return AuditedSplit(
+        name=split,
+        rows=rows,
+        contexts=partial(_dataset_contexts, contexts) if contexts.is_file() else None,
+        source_faults=[
+            f"{name} is missing, or not as it was written"
+            for name in changed
+            if name in (questions_path(split), contexts_path(split))
+        ],
+    )
+
+
+def _without_nulls(row: dict[str, Any]) -> Row:
+    return {column: value for column, value in row.items() if value is not None}
+
+
+def _dataset_contexts(path: Path) -> Iterator[SharedContext]:
+    with _reading(path):
+        for row in iter_contexts(path):
+            # An imported release has an empty topic for each session.
+            topics = row["session_topics"] if any(row["session_topics"]) else ()
+            yield SharedContext(**{name: row[name] for name in SharedContext._fields} | {"session_topics": topics})
+
+
+# --- a run
+
+
+def _read_run(store: RunStore) -> AuditedSplit:
+    return AuditedSplit(name=RUN, rows=[_run_row(question) for question in store.read("questions", Question)])
+
+
+def _run_row(question: Question) -> Row:
+    return {
+        "persona_id": question.persona_id,
+        "question_id": question.question_id,
+        "question_type": question.question_type,
+        "topic": question.topic,
+        "user_question_or_message": question.message,
+        "correct_answer": f"({option_letter(question.answer_index)})",
+        "all_options": [f"({option_letter(i)}) {option.text}" for i, option in enumerate(question.options)],
+        "source_question_type": question.question_type,
+        "answer_index": question.answer_index,
+        "evidence_event_ids": list(question.evidence_event_ids),
+        "option_states": [list(option.states) for option in question.options],
+        "option_roles": [option.role for option in question.options],
+        "option_stereotypical": [option.stereotypical for option in question.options],
+        "updates_spanned": question.updates_spanned,
+        "source_question_id": question.question_id,
+    }
+
+
+# --- files of a release
+
+
+def _read_csv(path: Path, contexts: Path | None) -> AuditedSplit:
+    faults = Faults()
+    with _reading(path):
+        rows: list[dict[str, Any]] = official_questions.read_questions(
+            path, faults, required=official_questions.OPTIONS_ONLY_COLUMNS, num_options=_NUM_OPTIONS
+        )
+    if contexts is not None and contexts.is_file():
+        with _reading(contexts):
+            read_contexts(contexts, faults)
+    else:
+        contexts = None
+    return AuditedSplit(
+        name=_split_name(path),
+        rows=rows,
+        contexts=None if contexts is None else partial(_release_contexts, contexts, _owners(rows), {}),
+        source_faults=faults.lines,
+    )
+
+
+def _owners(rows: Sequence[Row]) -> dict[str, int]:
+    """Return the persona of each context: that of its first question, since the release does not name it."""
+    owners: dict[str, int] = {}
+    for row in rows:
+        owners.setdefault(row["shared_context_id"], row["persona_id"])
+    return owners
+
+
+def _release_contexts(path: Path, owners: Mapping[str, int], counted: dict[str, int]) -> Iterator[SharedContext]:
+    """Yield the contexts of a file; the tokens of each are counted the first time."""
+    with _reading(path):
+        contexts = read_contexts(path, Faults())
+    for key, messages in contexts.items():
+        if key not in counted:
+            tokens = count_tokens(message["content"] for message in messages)
+            counted[key] = sum(tokens[message["content"]] for message in messages)
+        yield SharedContext(
+            shared_context_id=key,
+            persona_id=owners.get(key, _UNKNOWN_PERSONA),
+            messages=messages,
+            # The release repeats the persona as a system message at the start of every session.
+            session_starts=sorted({0} | {i for i, message in enumerate(messages) if message["role"] == "system"}),
+            num_tokens=counted[key],
+        )
