@@ -29,7 +29,7 @@ from generation.store import RunStore
 BACKENDS: Final = ("offline",)
 """What can stand behind the generator."""
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
 """Raised when the same configuration and banks give other records than before."""
 
 _AHEAD: Final = 8  # tasks that each worker may be ahead of the writing

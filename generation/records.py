@@ -83,6 +83,8 @@ class Persona(Record):
         secondary_motives: What also moves them at times; the remaining motives never do.
         demographics: What the paper says a model may see of the user.
         profile: About five sentences. Names no motive.
+        shown: What a model is shown of the user at the start of each session; empty for nothing.
+        shown_tokens: The tokens of that.
     """
 
     persona_id: int
@@ -95,6 +97,8 @@ class Persona(Record):
     secondary_motives: tuple[Motive, ...]
     demographics: str
     profile: str
+    shown: str
+    shown_tokens: int
 
     def groups(self) -> set[Group]:
         """Return the groups whose stereotypes are about this user."""
@@ -250,11 +254,13 @@ class Message(Record):
     Attributes:
         role: Who speaks.
         content: The text.
+        num_tokens: Its tokens. They are counted when it is written, however many contexts hold it.
         event_ids: Events that the message tells.
     """
 
     role: Literal["user", "assistant"]
     content: str
+    num_tokens: int
     event_ids: tuple[str, ...] = ()
 
 
@@ -335,6 +341,7 @@ class Question(Record):
         topic: What it is about.
         subject: The preference (or the scenario) in question.
         message: What the user says.
+        num_tokens: The tokens of that.
         options: In the order in which they are shown.
         answer_index: Which of them is right.
         evidence_event_ids: The events that decide, in order of time.
@@ -349,6 +356,7 @@ class Question(Record):
     topic: str
     subject: str
     message: str
+    num_tokens: int
     options: tuple[Option, Option, Option, Option]
     answer_index: int
     evidence_event_ids: tuple[str, ...]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -20,6 +22,7 @@ from generation.records import Record
 
 R = TypeVar("R", bound=Record)
 
+_PERSONA: Final = re.compile(rb'"persona_id":(\d+)')
 _DIGEST: Final = "digest"
 
 
@@ -112,11 +115,19 @@ class RunStore:
         Raises:
             UserError: The file is absent, or a line is damaged; it is named.
         """
+        yield from read_records(self.finished(stage), kind)
+
+    def finished(self, stage: str) -> Path:
+        """Return the path of a stage file that is there.
+
+        Raises:
+            UserError: It is not.
+        """
         path = self.path(stage)
         if not path.exists():
             hint = "finish the run: the same personamem generate command again"
             raise UserError(f"{path}: No such file or directory", hint)
-        yield from read_records(path, kind)
+        return path
 
     def resume(self, stage: str, kind: type[R]) -> Iterator[R]:
         """Yield the records that a stage has already, after cutting a line that a kill left half-written.
@@ -173,33 +184,80 @@ class RunStore:
         path = self.path(stage)
         try:
             with path.open("ab") as file:
-                file.write(_line(record))
+                file.write(record_line(record))
         except OSError as error:
             raise _unwritable(path, error) from error
 
 
-def read_records(path: Path, kind: type[R]) -> Iterator[R]:
+class Span(NamedTuple):
+    """Some lines of a file.
+
+    Attributes:
+        start: Where the first begins, in bytes.
+        end: Where the last ends.
+        number: Of the first line, from 1.
+    """
+
+    start: int
+    end: int
+    number: int
+
+
+def persona_spans(path: Path) -> dict[int, Span]:
+    """Return where the records of each persona lie in a file, which is in the order of personas.
+
+    Args:
+        path: A file of JSON lines whose records have a `persona_id`.
+
+    Raises:
+        UserError: The file cannot be read, or a line is damaged beyond telling whose it is.
+    """
+    spans: dict[int, Span] = {}
+    at = 0
+    for number, line in enumerate(_lines(path), start=1):
+        match = _PERSONA.search(line)
+        if match is None:
+            raise _damaged(path, number, "it names no persona")
+        persona_id = int(match[1])
+        span = spans.get(persona_id, Span(at, at, number))
+        if span.end != at:
+            raise _damaged(path, number, f"other lines stand between it and those of persona {persona_id}")
+        at += len(line)
+        spans[persona_id] = span._replace(end=at)
+    return spans
+
+
+def read_records(path: Path, kind: type[R], span: Span | None = None) -> Iterator[R]:
     """Yield the records of a file.
 
     Args:
         path: A file of JSON lines that each end with a digest.
         kind: What its records are.
+        span: Which lines; all of them by default.
 
     Raises:
         UserError: The file cannot be read, or a line is damaged; it is named.
     """
+    for number, line in enumerate(_lines(path, span), start=span.number if span else 1):
+        yield _parse(path, number, line, kind)
+
+
+def _lines(path: Path, span: Span | None = None) -> Iterator[bytes]:
     try:
         file = path.open("rb")
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}") from error
     with file:
-        for number, line in enumerate(file, start=1):
-            yield _parse(path, number, line, kind)
+        if span is None:
+            yield from file
+        else:
+            file.seek(span.start)
+            yield from io.BytesIO(file.read(span.end - span.start))
 
 
 @contextmanager
-def writing_records(path: Path) -> Iterator[Callable[[Record], None]]:
-    """Give a function that writes records to a file, which is there when the block ends well, or not at all.
+def writing_lines(path: Path) -> Iterator[Callable[[bytes], int]]:
+    """Give a function that writes lines to a file, which is there when the block ends well, or not at all.
 
     Args:
         path: The file to make or replace.
@@ -210,11 +268,7 @@ def writing_records(path: Path) -> Iterator[Callable[[Record], None]]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part, part.open("wb") as file:
-
-            def write(record: Record) -> None:
-                file.write(_line(record))
-
-            yield write
+            yield file.write
             file.flush()
     except OSError as error:
         raise _unwritable(path, error) from error
@@ -234,25 +288,32 @@ def _is_remnant(path: Path) -> bool:
     return path.match(".config.json.*.part")
 
 
-def _line(record: Record) -> bytes:
+def record_line(record: Record) -> bytes:
+    """Return the line that a file holds of a record, with its digest."""
     text = record.model_dump_json(exclude_defaults=False)
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f'{text[:-1]},"{_DIGEST}":"{digest}"}}\n'.encode()
 
 
 def _parse(path: Path, number: int, line: bytes, kind: type[R]) -> R:
-    hint = "restore the file, or remove it and run again: the stage and those after it are made anew"
-    where = f"{path}, line {number}"
     text, mark, digest = line.decode(errors="replace").rpartition(f',"{_DIGEST}":"')
     if not mark or not text:
-        raise UserError(f"{where} is damaged: it does not end with a digest", hint)
+        raise _damaged(path, number, "it does not end with a digest")
     text += "}"
     if digest.rstrip('"}\n') != hashlib.sha256(text.encode()).hexdigest()[:16]:
-        raise UserError(f"{where} is damaged: its content does not fit its digest", hint)
+        raise _damaged(path, number, "its content does not fit its digest")
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
+        where = f"{path}, line {number}"
         raise UserError(f"{where}: {describe(error)}", "the run is of another version; give another --out") from error
+
+
+def _damaged(path: Path, number: int, why: str) -> UserError:
+    return UserError(
+        f"{path}, line {number} is damaged: {why}",
+        "restore the file, or remove it and run again: the stage and those after it are made anew",
+    )
 
 
 def _end_of_lines(file: Any, size: int) -> int:

@@ -77,10 +77,15 @@ def _seed_cache(reason: Exception) -> None:
         part.write_bytes(vocabulary)
 
 
+def num_tokens(text: str) -> int:
+    """Return the number of tokens of one text, as `count_tokens` counts them."""
+    return len(load_encoding()[0].encode_ordinary(text))
+
+
 @functools.lru_cache(maxsize=100_000)
 def token_length(text: str) -> int:
-    """Return the number of tokens of one short text, as `count_tokens` counts them."""
-    return len(load_encoding()[0].encode_ordinary(text))
+    """Return the number of tokens of one short text, such as an option; it is remembered."""
+    return num_tokens(text)
 
 
 def count_tokens(texts: Iterable[str]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from small_banks import TOPICS, small_banks, users
 
@@ -34,13 +34,10 @@ def wordless(seed: int, questions: int = 2) -> Material:
     rng = rng_for(seed, "wordless")
     asked = tuple(_question(plan, rng) for plan in plan_questions(config, persona, history, small_banks()))
     return Material(
-        persona=persona,
-        system=SYSTEM,
-        system_tokens=SYSTEM_TOKENS,
+        persona=persona.model_copy(update={"shown": SYSTEM, "shown_tokens": SYSTEM_TOKENS}),
         history=history,
         sessions={plan.session_id: _session(plan, rng) for topic in history.topics for plan in topic.sessions},
         questions=asked,
-        question_tokens={question.question_id: rng.randint(5, 30) for question in asked},
     )
 
 
@@ -49,9 +46,12 @@ def wordless_fillers(count: int, tokens: int | None = None) -> dict[str, Piece]:
     """Return fillers of about 400 tokens each, or of exactly so many."""
     rng = random.Random(count)
     return {
-        f"f{i}": _piece(f"f{i}", [Message(role=role, content=f"{role} {i}") for role in ("user", "assistant")] * 2, rng)
-        if tokens is None
-        else Piece(f"f{i}", (Message(role="user", content=str(i)),), (tokens,))
+        f"f{i}": Piece(
+            f"f{i}",
+            tuple(_message(role, f"{role} {i}", rng) for role in ("user", "assistant") * 2)
+            if tokens is None
+            else (Message(role="user", content=str(i), num_tokens=tokens),),
+        )
         for i in range(count)
     }
 
@@ -62,16 +62,16 @@ def whole(material: Material) -> Layout:
     return lay_out(material, [Block(kind="session", id=plan.session_id) for plan in plans], {})
 
 
-def _piece(id_: str, messages: Sequence[Message], rng: random.Random) -> Piece:
-    return Piece(id_, tuple(messages), tuple(rng.randint(50, 150) for _ in messages))
+def _message(role: Literal["user", "assistant"], content: str, rng: random.Random, told: Sequence[str] = ()) -> Message:
+    return Message(role=role, content=content, num_tokens=rng.randint(50, 150), event_ids=tuple(told))
 
 
 def _session(plan: SessionPlan, rng: random.Random) -> Piece:
     messages = []
     for i, told in enumerate([(), *((event_id,) for event_id in plan.event_ids), ()]):
-        messages.append(Message(role="user", content=f"{plan.session_id} user {i} ü", event_ids=told))
-        messages.append(Message(role="assistant", content=f"{plan.session_id} assistant {i}"))
-    return _piece(plan.session_id, messages, rng)
+        messages.append(_message("user", f"{plan.session_id} user {i} ü", rng, told))
+        messages.append(_message("assistant", f"{plan.session_id} assistant {i}", rng))
+    return Piece(plan.session_id, tuple(messages))
 
 
 def _question(plan: QuestionPlan, rng: random.Random) -> Question:
@@ -89,6 +89,7 @@ def _question(plan: QuestionPlan, rng: random.Random) -> Question:
         topic=plan.topic,
         subject=plan.subject,
         message="What now?",
+        num_tokens=rng.randint(5, 30),
         options=tuple(options),  # type: ignore[arg-type]
         answer_index=order.index(0),
         evidence_event_ids=tuple(event.event_id for event in plan.evidence),

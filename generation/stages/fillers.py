@@ -11,6 +11,7 @@ from generation.errors import UserError
 from generation.llm.client import Client, Request
 from generation.llm.offline.fillers import count, filler
 from generation.records import Filler, Message, content_id
+from generation.tokenizer import num_tokens
 
 
 class FillerTurn(BaseModel):
@@ -70,8 +71,8 @@ def write_filler(client: Client, task: FillerTask) -> Filler:
         message
         for turn in reply.turns
         for message in (
-            Message(role="user", content=turn.user),
-            Message(role="assistant", content=turn.assistant),
+            Message(role="user", content=turn.user, num_tokens=num_tokens(turn.user)),
+            Message(role="assistant", content=turn.assistant, num_tokens=num_tokens(turn.assistant)),
         )
     ]
     return Filler(

@@ -16,6 +16,7 @@ from generation.grammar import expand, expand_phrase
 from generation.llm.client import Client, Request
 from generation.records import MOTIVES, Persona
 from generation.seeds import rng_for
+from generation.tokenizer import num_tokens
 
 _AGES = (18, 75)
 _SECONDARY_MOTIVES = 3
@@ -28,9 +29,10 @@ class PersonaReply(BaseModel):
 
 
 class PersonaTask(NamedTuple):
-    """A persona that lacks only its profile, and the facts for it."""
+    """A persona that lacks only its profile, and what is shown of it; the facts for it."""
 
     persona: Persona
+    visible: str
     facts: dict[str, Any]
 
 
@@ -153,8 +155,10 @@ def _draw(config: Config, bank: PeopleBank, persona_id: int, description: str) -
         secondary_motives=tuple(motives[1:]),
         demographics=f"Name: {name}. Age: {age}. Gender identity: {gender.id}. Racial identity: {race}.",
         profile="",
+        shown="",
+        shown_tokens=0,
     )
-    return PersonaTask(persona, facts)
+    return PersonaTask(persona, config.persona_visible, facts)
 
 
 def _given_names(culture: Culture, gender: Gender) -> list[str]:
@@ -179,4 +183,13 @@ def write_persona(client: Client, task: PersonaTask) -> Persona:
         return [] if given in reply.profile else [f"the profile does not name {given}"]
 
     reply = client.ask(persona_request(task), PersonaReply, check)
-    return task.persona.model_copy(update={"profile": reply.profile})
+    shown = _shown(task, reply.profile)
+    return task.persona.model_copy(
+        update={"profile": reply.profile, "shown": shown, "shown_tokens": num_tokens(shown) if shown else 0}
+    )
+
+
+def _shown(task: PersonaTask, profile: str) -> str:
+    demographics = task.persona.demographics
+    text = {"demographics": demographics, "full": f"{demographics}\n{profile}", "none": ""}[task.visible]
+    return text and f"About the user. {text}"

@@ -11,7 +11,7 @@ from generation.llm.client import Client, Request
 from generation.question_plans import QuestionPlan
 from generation.records import Option, Question, content_id
 from generation.seeds import rng_for
-from generation.tokenizer import token_length
+from generation.tokenizer import num_tokens, token_length
 
 MAX_LENGTH_RATIO: Final = 1.1
 """The longest option of a question has at most so many times the tokens of the shortest."""
@@ -104,6 +104,7 @@ def write_question(client: Client, plan: QuestionPlan, banks: Banks) -> Question
         topic=plan.topic,
         subject=plan.subject,
         message=reply.message,
+        num_tokens=num_tokens(reply.message),
         options=(first, second, third, fourth),
         answer_index=order.index(0),
         evidence_event_ids=evidence,

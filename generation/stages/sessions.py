@@ -27,6 +27,7 @@ from generation.records import (
     TopicHistory,
 )
 from generation.seeds import rng_for
+from generation.tokenizer import num_tokens
 
 _LIFE_EVENTS: Final = 3  # of the general history, that a session speaks of at most
 _NEWS_DAYS: Final = {"short": 120, "long": 365}  # how long people go on telling of something
@@ -188,8 +189,9 @@ def write_session(client: Client, task: SessionTask) -> Session:
     reply = client.ask(session_request(task), SessionReply, lambda reply: session_faults(reply, task))
     messages: list[Message] = []
     for turn in reply.turns:
-        messages.append(Message(role="user", content=turn.user, event_ids=tuple(turn.event_ids)))
-        messages.append(Message(role="assistant", content=turn.assistant))
+        told = tuple(turn.event_ids)
+        messages.append(Message(role="user", content=turn.user, num_tokens=num_tokens(turn.user), event_ids=told))
+        messages.append(Message(role="assistant", content=turn.assistant, num_tokens=num_tokens(turn.assistant)))
     return Session(
         session_id=task.plan.session_id,
         persona_id=task.persona_id,

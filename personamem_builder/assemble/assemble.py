@@ -17,10 +17,10 @@ from generation.parallel import ordered_results, process_pool
 from generation.pipeline import STAGES
 from generation.progress import track
 from generation.seeds import rng_for
-from generation.store import RunStore, writing_records
+from generation.store import RunStore, record_line, writing_lines
 from personamem_builder.assemble.check import Replay
 from personamem_builder.assemble.layout import Layout, lay_out
-from personamem_builder.assemble.material import Material, Piece, read_fillers, read_material
+from personamem_builder.assemble.material import Material, Piece, Place, find_material, read_fillers, read_material
 from personamem_builder.assemble.place import place_questions
 from personamem_builder.assemble.records import AskedQuestion, ContextPlan
 from personamem_builder.assemble.select import Chosen, fill, select_sessions
@@ -33,11 +33,11 @@ _FEW_QUESTIONS: Final = "raise questions_per_topic or --n-blocks"
 
 
 class Assembled(NamedTuple):
-    """A context of a split and the questions asked of it."""
+    """A context of a split and the questions asked of it, as lines of its files."""
 
     split: str
-    plan: ContextPlan
-    questions: list[AskedQuestion]
+    plan: bytes
+    questions: list[bytes]
 
 
 def split_folder(store: RunStore, split: str) -> Path:
@@ -63,18 +63,18 @@ def assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: i
             context, or the disk refuses. Splits are then as they were before.
     """
     fingerprint = store.fingerprint()
-    fillers = read_fillers(store)
-    task = _Task(fingerprint["seed"], tuple(sizes), n_variants)
+    read_fillers(store)  # damage is said here, not by a worker that cannot start
+    places = find_material(store)
+    task = _Task(store, fingerprint["seed"], tuple(sizes), n_variants)
     counts = {size.split: {"contexts": 0, "questions": 0} for size in sizes}
     with _replaced(store, sizes) as new:
         with ExitStack() as stack:
             write = {
-                (size.split, name): stack.enter_context(writing_records(new / size.split / name))
+                (size.split, name): stack.enter_context(writing_lines(new / size.split / name))
                 for size in sizes
                 for name in (CONTEXTS, QUESTIONS)
             }
-            personas = fingerprint["personas"]
-            for assembled in track(_assembled(store, task, fillers, workers), "assembling", personas):
+            for assembled in track(_assembled(task, places, workers), "assembling", len(places)):
                 for context in assembled:
                     write[context.split, CONTEXTS](context.plan)
                     for question in context.questions:
@@ -112,34 +112,36 @@ def _replaced(store: RunStore, sizes: Sequence[Size]) -> Iterator[Path]:
 class _Task(NamedTuple):
     """What all personas are assembled to."""
 
+    store: RunStore
     seed: int
     sizes: tuple[Size, ...]
     n_variants: int
 
 
-def _assembled(store: RunStore, task: _Task, fillers: Sequence[Piece], workers: int) -> Iterator[list[Assembled]]:
+def _assembled(task: _Task, places: Sequence[Place], workers: int) -> Iterator[list[Assembled]]:
     if workers == 1:
-        _start_worker(task, fillers)
-        yield from map(_assemble_persona, read_material(store))
+        _start_worker(task)
+        yield from map(_assemble_persona, places)
         return
-    with process_pool(workers, _start_worker, task, fillers) as pool:
-        yield from ordered_results(pool, 2 * workers, _assemble_persona, read_material(store))
+    with process_pool(workers, _start_worker, task) as pool:
+        yield from ordered_results(pool, 2 * workers, _assemble_persona, places)
 
 
 _worker: tuple[_Task, dict[str, Piece]] | None = None
 
 
-def _start_worker(task: _Task, fillers: Sequence[Piece]) -> None:
+def _start_worker(task: _Task) -> None:
     global _worker
-    _worker = (task, {filler.id: filler for filler in fillers})
+    _worker = (task, {filler.id: filler for filler in read_fillers(task.store)})
 
 
-def _assemble_persona(material: Material) -> list[Assembled]:
+def _assemble_persona(place: Place) -> list[Assembled]:
     assert _worker is not None, "no worker was started in this process"
     task, fillers = _worker
+    material = read_material(task.store, place)
     persona_id = material.persona.persona_id
-    lengths = {id_: piece.num_tokens + material.system_tokens for id_, piece in material.sessions.items()}
-    result: dict[tuple[str, str], Assembled] = {}
+    lengths = {id_: piece.num_tokens + material.persona.shown_tokens for id_, piece in material.sessions.items()}
+    result: dict[tuple[str, str], _Context] = {}
     taken: dict[str, list[list[Chosen]]] = {}
     for variant in range(task.n_variants):
         unlimited: list[Chosen] | None = None
@@ -168,7 +170,10 @@ def _assemble_persona(material: Material) -> list[Assembled]:
             if context.questions:
                 result.setdefault((size.split, context.plan.shared_context_id), context)
     order = [size.split for size in task.sizes]
-    return sorted(result.values(), key=lambda assembled: (order.index(assembled.split), assembled.plan.variant))
+    return [
+        Assembled(context.split, record_line(context.plan), [record_line(question) for question in context.questions])
+        for context in sorted(result.values(), key=lambda context: (order.index(context.split), context.plan.variant))
+    ]
 
 
 def _check_number(persona_id: int, chosen: Sequence[Chosen], size: Size) -> None:
@@ -180,9 +185,15 @@ def _check_number(persona_id: int, chosen: Sequence[Chosen], size: Size) -> None
         )
 
 
+class _Context(NamedTuple):
+    split: str
+    plan: ContextPlan
+    questions: list[AskedQuestion]
+
+
 def _context(
     material: Material, chosen: Sequence[Chosen], fillers: dict[str, Piece], size: Size, variant: int, seed: int
-) -> Assembled:
+) -> _Context:
     rng = rng_for(seed, "place", material.persona.persona_id, size.split, variant)
     blocks = fill(material, chosen, list(fillers.values()), size, rng)
     layout = lay_out(material, blocks, fillers)
@@ -195,7 +206,7 @@ def _context(
     )
     questions = place_questions(material, layout, plan.shared_context_id, size, rng)
     _check(material, layout, size, questions)
-    return Assembled(size.split, plan, questions)
+    return _Context(size.split, plan, questions)
 
 
 def _check(material: Material, layout: Layout, size: Size, asked: Sequence[AskedQuestion]) -> None:

@@ -65,7 +65,7 @@ def context_messages(
 
 
 def _system(material: Material) -> list[dict[str, str]]:
-    return [{"role": "system", "content": material.system}] if material.system else []
+    return [{"role": "system", "content": material.persona.shown}] if material.persona.shown else []
 
 
 def _piece(material: Material, block: Block, fillers: Mapping[str, Piece]) -> tuple[bool, Piece]:
@@ -88,10 +88,10 @@ def lay_out(material: Material, blocks: Sequence[Block], fillers: Mapping[str, P
     system_form = hashed_form(_system(material))
     for block in blocks:
         own, piece = _piece(material, block, fillers)
-        if own and material.system:
+        if own and material.persona.shown:
             forms.append(system_form)
-            tokens.append(material.system_tokens)
-            letters.append(len(material.system))
+            tokens.append(material.persona.shown_tokens)
+            letters.append(len(material.persona.shown))
             filler_tokens.append(0)
         for offset, event_id in piece.events:
             places[event_id] = len(tokens) + offset

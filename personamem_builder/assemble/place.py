@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heapreplace
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -50,12 +52,11 @@ def place_questions(
         The questions asked, by point.
     """
     places: dict[str, list[_Place]] = defaultdict(list)
-    points = _points(len(layout.session_ends), size.end_points, rng)
+    points = sorted(_points(len(layout.session_ends), size.end_points, rng))
+    order = {session_id: i for i, session_id in enumerate(layout.session_ids)}
     for question in material.questions:
-        for session in _sessions(question, layout):
-            if session in points:
-                stratum = _stratum(question, layout, layout.session_ends[session])
-                places[question.question_type].append(_Place(question, session, stratum))
+        for session, stratum in _strata(question, points, order, layout):
+            places[question.question_type].append(_Place(question, session, stratum))
     asked = _choose(places, size.rows, rng)
     rows = [_asked(material, layout, context_id, place.question, place.session) for place in asked]
     return sorted(rows, key=lambda row: (row.end_index_in_shared_context, row.question_id))
@@ -69,13 +70,22 @@ def _points(sessions: int, most: int, rng: random.Random) -> set[int]:
     return {rng.randrange(low, high) for low, high in pairwise(edges)} | {sessions - 1}
 
 
-def _sessions(question: Question, layout: Layout) -> range:
-    """Return the sessions after which a question can be asked: its evidence is told, and nothing has changed it."""
-    order = {session_id: i for i, session_id in enumerate(layout.session_ids)}
+def _strata(
+    question: Question, points: Sequence[int], order: Mapping[str, int], layout: Layout
+) -> Iterator[tuple[int, int]]:
+    """Yield the sessions among some after which a question can be asked, each with the stratum of its distance.
+
+    Its evidence is told by then, and nothing has changed it.
+    """
     if not all(session_id in order for session_id in question.after_session_ids):
-        return range(0)
+        return
     first = max(order[session_id] for session_id in question.after_session_ids)
-    return range(first, order.get(question.before_session_id or "", len(order)))
+    end = order.get(question.before_session_id or "", len(order))
+    before = layout.tokens_before
+    told = before[layout.event_places[reference_event(question, layout)]]
+    for session in points[bisect_left(points, first) : bisect_left(points, end)]:
+        distance = before[layout.session_ends[session]] - told
+        yield session, min(_STRATA - 1, _STRATA * distance // before[-1])
 
 
 def reference_event(question: Question, layout: Layout) -> str:
@@ -83,12 +93,6 @@ def reference_event(question: Question, layout: Layout) -> str:
     # Not by date: a session may tell of something that happened before an event of an earlier session.
     first = question.question_type in _FIRST_EVENT_COUNTS
     return (min if first else max)(question.evidence_event_ids, key=layout.event_places.__getitem__)
-
-
-def _stratum(question: Question, layout: Layout, end: int) -> int:
-    place = layout.event_places[reference_event(question, layout)]
-    distance = layout.tokens_before[end] - layout.tokens_before[place]
-    return min(_STRATA - 1, _STRATA * distance // layout.tokens_before[-1])
 
 
 def _choose(places: dict[str, list[_Place]], rows: int, rng: random.Random) -> list[_Place]:
@@ -125,7 +129,7 @@ def _choose(places: dict[str, list[_Place]], rows: int, rng: random.Random) -> l
 def _asked(material: Material, layout: Layout, context_id: str, question: Question, session: int) -> AskedQuestion:
     end = layout.session_ends[session]
     question_id = content_id("asked", question.question_id, context_id, end)
-    tokens = material.question_tokens[question.question_id]
+    tokens = question.num_tokens
     reference = reference_event(question, layout)
     order = rng_for(0, "options", question_id).sample(range(len(question.options)), len(question.options))
     return AskedQuestion(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
 from generation.errors import UserError
-from generation.records import QUESTION_TYPES, History, Question, SessionPlan
+from generation.records import History, Question, SessionPlan
 from personamem_builder.assemble.material import Material, Piece
 from personamem_builder.assemble.records import Block
 from personamem_builder.assemble.sizes import EMPTIEST, FULLEST, Size
@@ -49,21 +50,23 @@ def select_sessions(
         The sessions in order of their dates, which is one order over all topics.
     """
     cores = [question.after_session_ids for question in questions if len(question.after_session_ids) > 1]
+    bits = {plan.session_id: 1 << i for i, plan in enumerate(p for topic in history.topics for p in topic.sessions)}
+    needs = [(question.question_type, sum(bits[id_] for id_ in question.after_session_ids)) for question in questions]
     best: list[Chosen] = []
     best_score = (False, -1, -1)
     for _ in range(_DRAWS):
         core = rng.choice(cores) if cores else ()
         chosen = sorted(_draw(history, lengths, core, n_blocks, budget, rng), key=lambda chosen: chosen.plan.date)
-        score = (chosen not in taken, *_score({c.plan.session_id for c in chosen}, questions))
+        score = (chosen not in taken, *_score(sum(bits[c.plan.session_id] for c in chosen), needs))
         if score > best_score:
             best, best_score = chosen, score
     return best
 
 
-def _score(held: set[str], questions: Sequence[Question]) -> tuple[int, int]:
-    possible = [q.question_type for q in questions if held.issuperset(q.after_session_ids)]
-    types = set(possible)
-    return len(types & set(QUESTION_TYPES)), min((possible.count(t) for t in types), default=0)
+def _score(held: int, needs: Sequence[tuple[str, int]]) -> tuple[int, int]:
+    """Return how many types of questions can be asked, and of the rarest how many; sessions are bits of a number."""
+    possible = Counter([name for name, needed in needs if needed & held == needed])
+    return len(possible), min(possible.values(), default=0)
 
 
 def _draw(
@@ -128,7 +131,7 @@ def fill(
     sessions = [Block(kind="session", id=c.plan.session_id) for c in chosen]
     if size.max_tokens is None:
         return sessions
-    tokens = sum(material.sessions[block.id].num_tokens + material.system_tokens for block in sessions)
+    tokens = sum(material.sessions[block.id].num_tokens + material.persona.shown_tokens for block in sessions)
     least, most = EMPTIEST * size.max_tokens, FULLEST * size.max_tokens
     if tokens >= least:
         return sessions

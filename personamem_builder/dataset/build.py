@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from itertools import chain, groupby
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 from generation.errors import UserError
 from generation.parallel import ordered_results, process_pool
 from generation.records import Question, SessionPlan
-from generation.store import RunStore, read_records
+from generation.store import RunStore, Span, persona_spans, read_records
 from personamem_builder.assemble.assemble import (
     CONTEXTS,
     QUESTIONS,
@@ -23,7 +23,7 @@ from personamem_builder.assemble.assemble import (
     split_folder,
 )
 from personamem_builder.assemble.layout import context_messages
-from personamem_builder.assemble.material import Material, Piece, read_fillers, read_material
+from personamem_builder.assemble.material import Material, Piece, Place, find_material, read_fillers, read_material
 from personamem_builder.assemble.records import AskedQuestion, Block, ContextPlan
 from personamem_builder.assemble.sizes import SIZES
 from personamem_builder.dataset.context_file import ContextRow
@@ -143,57 +143,52 @@ def _question_row(question: Question, asked: AskedQuestion) -> dict[str, Any]:
 
 def _contexts(store: RunStore, splits: Sequence[str], workers: int) -> Iterator[tuple[str, ContextRow]]:
     """Yield each context with its split; few personas are in memory at a time."""
-    fillers = {filler.id: filler for filler in read_fillers(store, texts_only=True)}
+    read_fillers(store)  # damage is said here, not by a worker that cannot start
+    plans = {split: persona_spans(split_folder(store, split) / CONTEXTS) for split in splits}
+    tasks = [
+        _Planned(
+            place,
+            # A split of short histories may have none of a persona.
+            {split: own[id_] for split, own in plans.items() if (id_ := place.persona.persona_id) in own},
+        )
+        for place in find_material(store)
+    ]
     if workers == 1:
-        _start_worker(fillers)
-        yield from chain.from_iterable(map(_contexts_of_persona, _planned(store, splits)))
+        _start_worker(store)
+        yield from chain.from_iterable(map(_contexts_of_persona, tasks))
         return
-    with process_pool(workers, _start_worker, fillers) as pool:
-        of_personas = ordered_results(pool, 2 * workers, _contexts_of_persona, _planned(store, splits))
-        yield from chain.from_iterable(of_personas)
+    with process_pool(workers, _start_worker, store) as pool:
+        yield from chain.from_iterable(ordered_results(pool, 2 * workers, _contexts_of_persona, tasks))
 
 
 class _Planned(NamedTuple):
-    """A persona and the contexts to be made of it, each with its split."""
+    """Where a persona, and the plans of its contexts in each split, are to be read."""
 
-    material: Material
-    plans: list[tuple[str, ContextPlan]]
-
-
-def _planned(store: RunStore, splits: Sequence[str]) -> Iterator[_Planned]:
-    groups = {
-        split: groupby(
-            read_records(split_folder(store, split) / CONTEXTS, ContextPlan), key=lambda plan: plan.persona_id
-        )
-        for split in splits
-    }
-    following = {split: next(own, None) for split, own in groups.items()}
-    for material in read_material(store, texts_only=True):
-        plans: list[tuple[str, ContextPlan]] = []
-        for split, own in groups.items():
-            # A split of short histories may have none of a persona.
-            group = following[split]
-            if group is not None and group[0] == material.persona.persona_id:
-                plans += ((split, plan) for plan in group[1])
-                following[split] = next(own, None)
-        yield _Planned(material, plans)
+    place: Place
+    plans: dict[str, Span]
 
 
-_fillers: dict[str, Piece] = {}
+_worker: tuple[RunStore, dict[str, Piece]] | None = None
 
 
-def _start_worker(fillers: dict[str, Piece]) -> None:
-    _fillers.clear()
-    _fillers.update(fillers)
+def _start_worker(store: RunStore) -> None:
+    global _worker
+    _worker = (store, {filler.id: filler for filler in read_fillers(store)})
 
 
 def _contexts_of_persona(planned: _Planned) -> list[tuple[str, ContextRow]]:
-    material = planned.material
-    return [(split, _context_row(material, plan)) for split, plan in planned.plans]
+    assert _worker is not None, "no worker was started in this process"
+    store, fillers = _worker
+    material = read_material(store, planned.place, with_questions=False)
+    return [
+        (split, _context_row(material, fillers, plan))
+        for split, span in planned.plans.items()
+        for plan in read_records(split_folder(store, split) / CONTEXTS, ContextPlan, span)
+    ]
 
 
-def _context_row(material: Material, plan: ContextPlan) -> ContextRow:
-    messages, starts = context_messages(material, plan.blocks, _fillers)
+def _context_row(material: Material, fillers: Mapping[str, Piece], plan: ContextPlan) -> ContextRow:
+    messages, starts = context_messages(material, plan.blocks, fillers)
     sessions = {session.session_id: (t.topic, session) for t in material.history.topics for session in t.sessions}
     described = [_described(block, sessions) for block in plan.blocks]
     return {

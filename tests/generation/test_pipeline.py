@@ -34,6 +34,7 @@ from generation.records import QUESTION_TYPES, Filler, History, Persona, Questio
 from generation.resources import data_dir
 from generation.stages.personas import draw_personas, write_persona
 from generation.store import RunStore
+from generation.tokenizer import count_tokens
 
 ROOT = Path(__file__).parents[2]
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -67,6 +68,17 @@ def test_every_process_gives_the_same_bytes(python: Python, tiny: Path, tmp_path
 def test_eight_workers_give_the_same_bytes_as_one(python: Python, tiny: Path, tmp_path: Path) -> None:
     python(CLI, "generate", str(TINY), "--out", "run", "--workers", "8")
     assert contents(tmp_path / "run") == contents(tiny)
+
+
+def test_tokens_are_counted_once_for_all(tiny: Path) -> None:
+    store = RunStore(tiny)
+    messages = [m for s in store.read("sessions", Session) for m in s.messages]
+    messages += [m for f in store.read("fillers", Filler) for m in f.messages]
+    told = [(message.content, message.num_tokens) for message in messages]
+    told += [(question.message, question.num_tokens) for question in store.read("questions", Question)]
+    told += [(persona.shown, persona.shown_tokens) for persona in store.read("personas", Persona)]
+    counts = count_tokens(text for text, _ in told)
+    assert all(counts[text] == tokens for text, tokens in told)
 
 
 def test_a_finished_run_is_left_as_it_is(copy: Path, tiny: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from generation.errors import UserError
 from generation.records import Persona, Record
-from generation.store import RunStore
+from generation.store import RunStore, persona_spans, read_records, record_line, writing_lines
 
 FINGERPRINT = {"seed": 1, "topics": ["writing"], "banks": {"writing.yaml": "ab"}}
 
@@ -26,6 +26,8 @@ def persona(number: int) -> Persona:
         secondary_motives=("thrift",),
         demographics="Age: 30.",
         profile='A "profile", {with} all\nsorts of marks.',
+        shown="Age: 30.",
+        shown_tokens=4,
     )
 
 
@@ -163,3 +165,50 @@ def test_an_absent_stage_says_to_finish_the_run(store: RunStore) -> None:
     with pytest.raises(UserError, match=r"sessions\.jsonl: No such file") as caught:
         list(store.read("sessions", Persona))
     assert "personamem generate" in caught.value.hint
+
+
+# --- the records of one persona
+
+
+def two_personas(folder: Path) -> Path:
+    """A file with one line of persona 4 and two of persona 7."""
+    path = folder / "file.jsonl"
+    with writing_lines(path) as write:
+        for record in (persona(4), persona(7), persona(7)):
+            write(record_line(record))
+    return path
+
+
+def test_the_records_of_a_persona_can_be_read_alone(tmp_path: Path) -> None:
+    path = two_personas(tmp_path)
+    spans = persona_spans(path)
+    assert {key: list(read_records(path, Persona, span)) for key, span in spans.items()} == {
+        4: [persona(4)],
+        7: [persona(7), persona(7)],
+    }
+    assert [span.number for span in spans.values()] == [1, 2]
+    (tmp_path / "empty").touch()
+    assert persona_spans(tmp_path / "empty") == {}
+
+
+def test_a_damaged_line_of_one_persona_is_named(tmp_path: Path) -> None:
+    path = two_personas(tmp_path)
+    spans = persona_spans(path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], lines[2].replace(b"woman", b"vomin")]))
+    assert list(read_records(path, Persona, spans[4])) == [persona(4)]
+    with pytest.raises(UserError, match="line 3 is damaged"):
+        list(read_records(path, Persona, spans[7]))
+
+
+@pytest.mark.parametrize(
+    ("order", "fault"),
+    [((1, 0, 2), "line 3 is damaged: other lines stand between it and those of persona 7"), ((0, 9), "line 2")],
+)
+def test_lines_out_of_order_or_of_nobody_are_named(tmp_path: Path, order: tuple[int, ...], fault: str) -> None:
+    path = two_personas(tmp_path)
+    lines = dict(enumerate(path.read_bytes().splitlines(keepends=True))) | {9: b'{"name":"nobody"}\n'}
+    path.write_bytes(b"".join(lines[i] for i in order))
+    with pytest.raises(UserError) as raised:
+        persona_spans(path)
+    assert fault in raised.value.message

@@ -35,6 +35,8 @@ def personas(draw: st.DrawFn) -> Persona:
         secondary_motives=tuple(motives[1:4]),
         demographics="",
         profile="",
+        shown="",
+        shown_tokens=0,
     )
 
 
@@ -239,6 +241,8 @@ def test_another_seed_another_user_or_another_topic_is_another_history() -> None
         secondary_motives=("thrift", "health", "mastery"),
         demographics="",
         profile="",
+        shown="",
+        shown_tokens=0,
     )
     histories = [
         drawn(Config(seed=seed, topics=TOPICS), persona.model_copy(update={"persona_id": persona_id}), topic)
@@ -357,6 +361,8 @@ def test_a_stereotype_is_about_the_groups_of_the_user() -> None:
         secondary_motives=(),
         demographics="",
         profile="",
+        shown="",
+        shown_tokens=0,
     )
     assert stereotyped(slot, persona) == {"a", "c"}
     assert stereotyped(slot, persona.model_copy(update={"age": 40})) == {"a", "b"}

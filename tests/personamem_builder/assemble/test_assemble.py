@@ -19,9 +19,9 @@ from small_runs import CLI, contents, make_run, tiny_work
 
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES, Filler, History, Question, Record, Session
-from generation.store import RunStore, read_records, writing_records
+from generation.store import RunStore, read_records, record_line, writing_lines
 from personamem_builder.assemble.assemble import assemble, assembled_splits, read_assembly
-from personamem_builder.assemble.material import read_material
+from personamem_builder.assemble.material import Material, find_material, read_material
 from personamem_builder.assemble.records import AskedQuestion, ContextPlan
 from personamem_builder.assemble.sizes import Size, chosen_sizes
 
@@ -53,11 +53,15 @@ def rows(store: RunStore, split: str) -> list[AskedQuestion]:
     return list(read_records(store.folder / "splits" / split / "questions.jsonl", AskedQuestion))
 
 
+def materials_of(store: RunStore) -> list[Material]:
+    return [read_material(store, place) for place in find_material(store)]
+
+
 def rewrite(store: RunStore, stage: str, records: Iterable[Record]) -> None:
     """Replace the records of a stage by others that are just as well written."""
-    with writing_records(store.path(stage)) as write:
+    with writing_lines(store.path(stage)) as write:
         for record in records:
-            write(record)
+            write(record_line(record))
 
 
 # --- what is made
@@ -74,7 +78,7 @@ def test_a_context_for_each_persona_variant_and_split(tiny: RunStore, tmp_path: 
 
 
 def test_contexts_keep_to_their_sizes(tiny: RunStore) -> None:
-    materials = {material.persona.persona_id: material for material in read_material(tiny)}
+    materials = {material.persona.persona_id: material for material in materials_of(tiny)}
     for size in SIZES:
         assert size.max_tokens is not None
         for plan in plans(tiny, size.split):
@@ -281,8 +285,8 @@ def test_a_run_without_questions(tmp_path: Path) -> None:
 def test_no_room_for_one_session(copy: RunStore) -> None:
     error = refused(copy, chosen_sizes((), "3", 1_000))
     shortest = min(
-        p.num_tokens + m.system_tokens
-        for m in read_material(copy)
+        p.num_tokens + m.persona.shown_tokens
+        for m in materials_of(copy)
         if m.persona.persona_id == 0
         for p in m.sessions.values()
     )
@@ -348,10 +352,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from generation import store
-from personamem_builder.assemble.assemble import assemble
+from personamem_builder.assemble import assemble as module
 from personamem_builder.assemble.sizes import Size
 
-owner, name = {"_line": (store, "_line"), "replace": (Path, "replace")}[sys.argv[2]]
+owner, name = {"record_line": (module, "record_line"), "replace": (Path, "replace")}[sys.argv[2]]
 original, calls = getattr(owner, name), []
 
 def killed(*arguments):
@@ -362,11 +366,11 @@ def killed(*arguments):
 
 setattr(owner, name, killed)
 sizes = [Size("short", 4, 10_000, 30, 4), Size("long", 10, 40_000, 60, 8)]
-assemble(store.RunStore(Path(sys.argv[1])), sizes, 3)
+module.assemble(store.RunStore(Path(sys.argv[1])), sizes, 3)
 """
 
 
-@pytest.mark.parametrize(("what", "at"), [("_line", 1), ("_line", 200), ("replace", 1)])
+@pytest.mark.parametrize(("what", "at"), [("record_line", 1), ("record_line", 200), ("replace", 1)])
 def test_a_kill_leaves_the_old_splits(
     python: Python, tiny: RunStore, copy: RunStore, what: str, at: int, tmp_path: Path
 ) -> None:
@@ -469,18 +473,18 @@ def test_the_way_to_a_split_of_so_many_sessions_can_be_typed(tiny: RunStore) -> 
 @pytest.mark.parametrize("visible", ["demographics", "full", "none"])
 def test_what_the_model_is_shown_of_the_user(tmp_path: Path, visible: str) -> None:
     store = make_run(tiny_work(persona_visible=visible, fillers=0), tmp_path / "run")
-    for material in read_material(store):
+    for material in materials_of(store):
         persona = material.persona
-        assert (persona.demographics in material.system) == (visible != "none")
-        assert (persona.profile in material.system) == (visible == "full")
-        assert (material.system == "") == (visible == "none") == (material.system_tokens == 0)
+        assert (persona.demographics in material.persona.shown) == (visible != "none")
+        assert (persona.profile in material.persona.shown) == (visible == "full")
+        assert (material.persona.shown == "") == (visible == "none") == (material.persona.shown_tokens == 0)
 
 
 def test_material_is_of_one_persona_and_complete(tiny: RunStore) -> None:
     histories = list(tiny.read("histories", History))
     sessions = list(tiny.read("sessions", Session))
     questions = list(tiny.read("questions", Question))
-    found = list(read_material(tiny))
+    found = materials_of(tiny)
     assert [m.history for m in found] == histories
     assert [list(m.sessions) for m in found] == [
         [s.session_id for s in sessions if s.persona_id == h.persona_id] for h in histories

@@ -15,7 +15,7 @@ from generation.records import QUESTION_TYPES, History, Question
 from generation.store import RunStore, read_records
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.layout import lay_out
-from personamem_builder.assemble.material import read_fillers, read_material
+from personamem_builder.assemble.material import find_material, read_fillers, read_material
 from personamem_builder.assemble.records import AskedQuestion, ContextPlan
 from personamem_builder.assemble.sizes import SIZES, chosen_sizes
 
@@ -83,7 +83,7 @@ def test_an_independent_reader_finds_one_option_that_holds(full: RunStore, split
     histories = {h.persona_id: h.model_dump(mode="json") for h in full.read("histories", History)}
     questions = {question.question_id: question for question in full.read("questions", Question)}
     fillers = {filler.id: filler for filler in read_fillers(full)}
-    materials = {material.persona.persona_id: material for material in read_material(full)}
+    materials = {place.persona.persona_id: read_material(full, place) for place in find_material(full)}
     by_context = {plan.shared_context_id: plan for plan in plans(full, split)}
     layouts = {
         key: lay_out(materials[plan.persona_id], plan.blocks, fillers).event_places for key, plan in by_context.items()

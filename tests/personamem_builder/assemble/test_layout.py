@@ -27,7 +27,9 @@ class Context(NamedTuple):
 @st.composite
 def contexts(draw: st.DrawFn) -> Context:
     """Any sessions of a user and any fillers, in any order."""
-    material = wordless(draw(st.integers(0, 3)))._replace(system=draw(st.sampled_from([SYSTEM, ""])))
+    material = wordless(draw(st.integers(0, 3)))
+    shown = material.persona.model_copy(update={"shown": draw(st.sampled_from([SYSTEM, ""]))})
+    material = material._replace(persona=shown)
     sessions = [Block(kind="session", id=id_) for id_ in material.sessions]
     fillers = [Block(kind="filler", id=id_) for id_ in FILLERS]
     blocks = draw(st.lists(st.sampled_from(sessions + fillers), min_size=1, unique_by=lambda block: block.id))
@@ -45,7 +47,7 @@ def test_messages_are_those_of_the_blocks_in_order(context: Context) -> None:
         found = layout.messages[start:end]
         if block.kind == "session":
             ends.append(end)
-            if material.system:
+            if material.persona.shown:
                 assert found.pop(0) == {"role": "system", "content": SYSTEM}
         piece = material.sessions[block.id] if block.kind == "session" else FILLERS[block.id]
         assert found == [{"role": m.role, "content": m.content} for m in piece.messages]

@@ -42,7 +42,7 @@ class Placed(NamedTuple):
 def place(user: int, size: Size, seed: int) -> Placed:
     material = wordless(user)
     rng = random.Random(seed)
-    lengths = {id_: piece.num_tokens + material.system_tokens for id_, piece in material.sessions.items()}
+    lengths = {id_: piece.num_tokens + material.persona.shown_tokens for id_, piece in material.sessions.items()}
     budget = None if size.max_tokens is None else int(0.9 * size.max_tokens)
     chosen = select_sessions(material.history, lengths, material.questions, size.n_blocks, budget, rng)
     blocks = fill(material, chosen, list(FILLERS.values()), size, rng)
@@ -94,7 +94,7 @@ def test_the_columns_are_what_the_official_definitions_say(placed: Placed) -> No
     layout, tokens = placed.layout, placed.layout.tokens_before
     for row in placed.asked:
         end, question = row.end_index_in_shared_context, placed.question(row)
-        own = placed.material.question_tokens[question.question_id]
+        own = question.num_tokens
         places = row.evidence_message_indices
         reference = min(places) if question.question_type in need_all else max(places)
         later = [i for i in layout.session_ends if reference < i <= end]

@@ -23,7 +23,7 @@ seeds = st.integers(0, 2**32)
 
 
 def lengths_of(material: Material) -> dict[str, int]:
-    return {id_: piece.num_tokens + material.system_tokens for id_, piece in material.sessions.items()}
+    return {id_: piece.num_tokens + material.persona.shown_tokens for id_, piece in material.sessions.items()}
 
 
 def select(material: Material, n_blocks: int, budget: int | None, seed: int) -> list[Chosen]:
