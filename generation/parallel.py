@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import threading
@@ -29,6 +30,7 @@ def process_pool(workers: int, start: Callable[..., None], *arguments: Any) -> P
 
 def _start(start: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     start(*arguments)
+    gc.freeze()  # what a worker holds from now on it holds to its end: not to be looked through again and again
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

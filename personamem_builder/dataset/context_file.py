@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -52,22 +53,21 @@ class _Distinct:
         self.messages: list[tuple[str, str]] = []
         self.json: list[bytes] = []
         self.size = 0
-        self._numbers: dict[str, dict[str, int]] = {}  # by role and content
+        self._numbers: defaultdict[str, dict[str, int]] = defaultdict(dict)  # by role and content
 
     def numbered(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
         """Return the numbers of messages."""
-        numbers = []
+        known = self._numbers
         for message in messages:
-            number = self._numbers.setdefault(message["role"], {}).get(message["content"])
-            numbers.append(self._add(**message) if number is None else number)
-        return numbers
+            if message["content"] not in known[message["role"]]:
+                self._add(**message)
+        return [known[message["role"]][message["content"]] for message in messages]
 
-    def _add(self, role: str, content: str) -> int:
-        number = self._numbers[role][content] = len(self.messages)
+    def _add(self, role: str, content: str) -> None:
+        self._numbers[role][content] = len(self.messages)
         self.messages.append((role, content))
         self.json.append(f'{{"content":{json.dumps(content)},"role":{json.dumps(role)}}}'.encode())
         self.size += len(self.json[-1])
-        return number
 
 
 class ContextDigest:
