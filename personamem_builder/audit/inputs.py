@@ -14,6 +14,9 @@ from generation.errors import UserError
 from generation.records import Question
 from generation.store import RunStore
 from generation.tokenizer import count_tokens
+from personamem_builder.assemble.layout import Layout, lay_out
+from personamem_builder.assemble.material import Material, Place, find_material, read_material
+from personamem_builder.assemble.records import Block
 from personamem_builder.audit.records import AuditedSplit, Row, SharedContext
 from personamem_builder.contexts import iter_contexts
 from personamem_builder.dataset.folder import (
@@ -45,9 +48,9 @@ def read_splits(path: Path, splits: Sequence[str] = ()) -> list[AuditedSplit]:
     """Read what is to be audited; faults of the files are noted, and what is sound of them is read on.
 
     Args:
-        path: A dataset folder; a run, whose questions are one split, `run`; a folder of release files, where
-            `questions_{split}.csv` may lack its contexts, and those columns that speak of them; or one such CSV,
-            `.csv.gz` too.
+        path: A dataset folder; a run, whose questions are one split, `run`, each with its persona's whole history; a
+            folder of release files, where `questions_{split}.csv` may lack its contexts, and those columns that speak
+            of them; or one such CSV, `.csv.gz` too.
         splits: Names of the splits to read; all of them by default.
 
     Returns:
@@ -138,20 +141,56 @@ def _dataset_contexts(path: Path) -> Iterator[SharedContext]:
 
 
 def _read_run(store: RunStore) -> AuditedSplit:
-    return AuditedSplit(name=RUN, rows=[_run_row(question) for question in store.read("questions", Question)])
+    """Read the questions of a run, each asked in the whole history of its persona, as late as it can be."""
+    places = find_material(store)
+    rows = []
+    for place in places:
+        material = read_material(store, place)
+        layout = _whole_history(material)
+        starts = dict(zip(layout.session_ids, layout.session_starts, strict=True))
+        for question in material.questions:
+            end = starts.get(question.before_session_id or "", len(layout.messages))
+            rows.append(_run_row(question, layout, end))
+    rows.sort(key=lambda row: (row["shared_context_id"], row["end_index_in_shared_context"], row["question_id"]))
+    return AuditedSplit(name=RUN, rows=rows, contexts=partial(_run_contexts, store, places))
 
 
-def _run_row(question: Question) -> Row:
+def _run_contexts(store: RunStore, places: Sequence[Place]) -> Iterator[SharedContext]:
+    for place in places:
+        material = read_material(store, place, with_questions=False)
+        layout = _whole_history(material)
+        topics = {plan.session_id: topic.topic for topic in material.history.topics for plan in topic.sessions}
+        yield SharedContext(
+            shared_context_id=layout.shared_context_id,
+            persona_id=place.persona.persona_id,
+            messages=layout.messages,
+            session_starts=layout.session_starts,
+            num_tokens=layout.tokens_before[-1],
+            session_topics=[topics[session_id] for session_id in layout.session_ids],
+        )
+
+
+def _whole_history(material: Material) -> Layout:
+    plans = sorted((s for topic in material.history.topics for s in topic.sessions), key=lambda plan: plan.date)
+    return lay_out(material, [Block(kind="session", id=plan.session_id) for plan in plans], {})
+
+
+def _run_row(question: Question, layout: Layout, end: int) -> Row:
     return {
         "persona_id": question.persona_id,
         "question_id": question.question_id,
         "question_type": question.question_type,
         "topic": question.topic,
+        "context_length_in_tokens": layout.tokens_before[end] + question.num_tokens,
+        "context_length_in_letters": layout.letters_before[end],
         "user_question_or_message": question.message,
         "correct_answer": f"({option_letter(question.answer_index)})",
         "all_options": [f"({option_letter(i)}) {option.text}" for i, option in enumerate(question.options)],
+        "shared_context_id": layout.shared_context_id,
+        "end_index_in_shared_context": end,
         "source_question_type": question.question_type,
         "answer_index": question.answer_index,
+        "evidence_message_indices": [layout.event_places[event_id] for event_id in question.evidence_event_ids],
         "evidence_event_ids": list(question.evidence_event_ids),
         "option_states": [list(option.states) for option in question.options],
         "option_roles": [option.role for option in question.options],

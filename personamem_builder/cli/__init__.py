@@ -16,6 +16,7 @@ _COMMANDS: Final = {
     "timeline": ("timeline:timeline", "Show how a persona's preferences evolve."),
     "assemble": ("assemble:assemble", "Put the sessions of a run together to long contexts."),
     "build": ("build:build", "Write the dataset folder of a run."),
+    "audit": ("audit:audit", "Check whether a benchmark can be beaten without reading it, and is whole."),
     "import-official": (
         "import_official:import_official",
         "Turn the official release into a dataset folder.",

@@ -55,6 +55,9 @@ def report(results: tuple[Path, ...], as_json: bool, as_markdown: bool) -> None:
 
 def _next_step(tables: Sequence[Table]) -> str | None:
     """Name the run that the tables lack most: the floors, or a model without its context."""
+    from personamem_builder.report.runs import FULL
+
+    tables = [table for table in tables if table.history == FULL]
     for table in tables:
         if not any(row.is_floor and row.score for row in table.rows):
             floor = "--model personamem-floor --model_args policy=longest"

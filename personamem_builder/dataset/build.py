@@ -28,14 +28,20 @@ from personamem_builder.assemble.records import AskedQuestion, Block, ContextPla
 from personamem_builder.assemble.sizes import SIZES
 from personamem_builder.dataset.context_file import ContextRow
 from personamem_builder.dataset.folder import is_dataset_folder, read_manifest
-from personamem_builder.dataset.write import Source, write_dataset
+from personamem_builder.dataset.write import Auditor, Source, write_dataset
 from personamem_builder.schema import GENERATED_QUESTION_FIELDS, QUESTION_SCHEMA, option_letter
 
 _SCHEMA: Final = pa.schema([*QUESTION_SCHEMA, *GENERATED_QUESTION_FIELDS])
 
 
 def build(
-    store: RunStore, out: Path, splits: Sequence[str] = (), *, replace: bool = False, workers: int = 1
+    store: RunStore,
+    out: Path,
+    splits: Sequence[str] = (),
+    *,
+    replace: bool = False,
+    workers: int = 1,
+    auditor: Auditor | None = None,
 ) -> dict[str, Any]:
     """Write the dataset folder of a run.
 
@@ -45,6 +51,7 @@ def build(
         splits: Which; all that were assembled by default.
         replace: Whether a folder that was built from something else may be replaced.
         workers: Processes.
+        auditor: Audits the folder before it takes its place.
 
     Returns:
         The manifest.
@@ -66,7 +73,7 @@ def build(
     )
     _check_owner(out, source, replace)
     questions = _question_tables(store, names)
-    return write_dataset(out, questions, _contexts(store, names, workers), source, _notes(fingerprint))
+    return write_dataset(out, questions, _contexts(store, names, workers), source, _notes(fingerprint), auditor)
 
 
 def _split_order(name: str) -> tuple[int, int, str]:

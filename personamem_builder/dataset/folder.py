@@ -14,6 +14,7 @@ from generation.files import file_digest
 from personamem_builder.schema import SCHEMA_VERSION
 
 MANIFEST: Final = "manifest.json"
+AUDIT: Final = "audit.json"
 FORMAT: Final = "personamem"
 
 

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from generation.tokenizer import TOKENIZER
 from personamem_builder.dataset.card import render_card
 from personamem_builder.dataset.context_file import ContextRow, ContextWriter
 from personamem_builder.dataset.folder import (
+    AUDIT,
     FORMAT,
     MANIFEST,
     content_digest,
@@ -35,6 +36,10 @@ from personamem_builder.schema import SCHEMA_VERSION
 
 CANARY: Final = "personamem:canary:7f0c2b1e-5a8d-4d0e-9c43-2f6b1d7a90e5"
 """Marks our data files, so that a model trained on them can be found out. Never reuse it elsewhere."""
+
+
+Auditor = Callable[[Path], Mapping[str, Any]]
+"""Audits a dataset folder that has no card yet, and returns the JSON that `audit.render` defines."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ def write_dataset(
     contexts: Iterable[tuple[str, ContextRow]],
     source: Source,
     notes: Sequence[str] = (),
+    auditor: Auditor | None = None,
 ) -> dict[str, Any]:
     """Write a dataset folder, replacing an older one only once the new one is whole.
 
@@ -71,6 +77,7 @@ def write_dataset(
         contexts: Shared contexts, each with its split: a stream, of which one has to be in memory.
         source: Where the content comes from.
         notes: Known oddities, for the card.
+        auditor: Audits the folder, which then holds what it found, and whose card shows it.
 
     Returns:
         The manifest.
@@ -83,7 +90,10 @@ def write_dataset(
             (folder / "data").mkdir()
             manifest = _manifest(folder, _write_tables(folder, questions, contexts), source)
             (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            (folder / "README.md").write_text(render_card(manifest, notes), encoding="utf-8")
+            audit = auditor(folder) if auditor else None
+            if audit is not None:
+                (folder / AUDIT).write_text(json.dumps(audit, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            (folder / "README.md").write_text(render_card(manifest, notes, audit), encoding="utf-8")
             _sync(folder)
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error}", "the folder is as it was before") from error

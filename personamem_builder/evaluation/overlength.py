@@ -56,10 +56,12 @@ class OverlongQuestions:
             if split["max_context_length_in_tokens"] * self.inflation <= self.max_length
         ]
         skipped = task.config.metadata["overlength"] == "skip"  # and so nothing would be left to ask
-        fits = f"fits: split {', '.join(fitting)}" if fitting else "no split of this dataset fits"
+        fits = f"; fits: split {', '.join(fitting)}" if fitting else "; no split of this dataset fits"
+        if not task.with_context or task.history != "full":
+            fits = ""  # the manifest knows the lengths of whole histories only
         return UserError(
             f"{task.config.task}: {len(self.instances)} of {self.total} questions are too long for the model: its "
-            f"window is {self.max_length} tokens, the longest needs {self.longest} with its answer; {fits}",
+            f"window is {self.max_length} tokens, the longest needs {self.longest} with its answer{fits}",
             "take a model with a longer window (or raise its max_length)"
             + ("" if skipped else ", or count these questions as wrong: --metadata overlength=skip"),
         )

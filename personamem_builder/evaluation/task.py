@@ -23,9 +23,11 @@ from personamem_builder.dataset.fresh import fresh_source, recipe_of
 from personamem_builder.dataset.load import read_questions
 from personamem_builder.dataset.locate import DataSource, resolve_data, split_folder
 from personamem_builder.evaluation import chat, scoring
+from personamem_builder.evaluation.history import HISTORIES, History, WrongUser, check_evidence, evidence, own_history
 from personamem_builder.evaluation.overlength import Overlength, find_overlength
 from personamem_builder.evaluation.window import Window, model_of, scores_no_loglikelihood, window_of
 from personamem_builder.policies import best_credit
+from personamem_builder.subset import read_subset
 
 _log = logging.getLogger("lm_eval.personamem")
 
@@ -52,6 +54,9 @@ class PersonaMemTask(ConfigurableTask):
 
     - `data`, `revision`: where the dataset is, see `resolve_data`;
     - or `config`, `seed`: what to make it from, see `fresh_dataset`;
+    - `subset`: a file that names the questions to ask, see `read_subset`; all of the split by default;
+    - `history`: what is shown before the question: the user's own (`full`, default), that of another user
+      (`wrong_user`) or the evidence alone (`evidence`), see `evaluation.history`;
     - `overlength`: what happens to questions too long for the model: `error` (default), `skip` (they count as wrong)
       or `left` (lm-eval cuts them from the left);
     - `roles`: `normalised` (default), `no_system` or `verbatim`, see `chat.build_messages`.
@@ -70,7 +75,7 @@ class PersonaMemTask(ConfigurableTask):
         metadata = self.config.metadata
         self._roles = _choice(metadata, "roles", ("normalised", "no_system", "verbatim"))
         self._overlength: Overlength = _choice(metadata, "overlength", ("error", "skip", "left"))
-        self._with_context = (dataset_kwargs or {}).get("context", "full") != "none"
+        self.with_context = (dataset_kwargs or {}).get("context", "full") != "none"
         split = self.config.test_split
         self.source = self._find_source(metadata, split)
         folder = split_folder(self.source, split)
@@ -78,7 +83,10 @@ class PersonaMemTask(ConfigurableTask):
             raise UserError(
                 f"{folder}: {', '.join(changed)} is not what the manifest says", "import or download it again"
             )
-        self.dataset = {split: Dataset.from_list(read_questions(folder, split).to_pylist())}
+        whole = read_questions(folder, split).to_pylist()
+        rows = self._chosen(whole, split)
+        self._choose_history(whole, rows)
+        self.dataset = {split: Dataset.from_list(rows)}
         metadata.update(data=self.source.origin, data_digest=self.source.digest)
         _log.info("%s: data from %s, digest %s", self.config.task, self.source.origin, self.source.digest)
 
@@ -91,6 +99,44 @@ class PersonaMemTask(ConfigurableTask):
         source = fresh_source(recipe, split)
         metadata.update(seed=recipe.seed, config_fingerprint=recipe.fingerprint)
         return source
+
+    def _chosen(self, rows: list[dict[str, Any]], split: str) -> list[dict[str, Any]]:
+        """Return the questions of the subset, if there is one, and have the results say so."""
+        metadata = self.config.metadata
+        given = metadata.get("subset")
+        if given is None:
+            return rows
+        if not isinstance(given, str) or not given:
+            raise UserError(f"--metadata subset={given!r} is no path", "give the file that --export-hard wrote")
+        subset = read_subset(given, split)
+        ids = set(subset.ids)
+        if unknown := sorted(ids.difference(row["question_id"] for row in rows)):
+            raise UserError(
+                f"{given}: {len(unknown)} of its {len(ids)} questions are not in the split {split} of "
+                f"{self.source.origin}, such as {unknown[0]}",
+                "name the data it was made from (--metadata data=… or config=…), or export it from these",
+            )
+        metadata.update(subset_size=len(ids), subset_sha256=subset.digest)
+        _log.info("%s: only the %d questions of %s", self.config.task, len(ids), given)
+        return [row for row in rows if row["question_id"] in ids]
+
+    def _choose_history(self, whole: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
+        """Find out which history the questions are asked with; `whole` are all questions of the split."""
+        metadata = self.config.metadata
+        self.history = _choice(metadata, "history", HISTORIES)
+        self._show: History = own_history
+        if not self.with_context:
+            if self.history != "full":
+                raise UserError(
+                    f"{self.config.task} shows no history, so --metadata history={self.history} has no meaning",
+                    f"use --tasks {self.config.task.removesuffix('_nocontext')}",
+                )
+            del metadata["history"]  # else the results would speak of one
+        elif self.history == "wrong_user":
+            self._show = WrongUser(whole, self.source.origin)
+        elif self.history == "evidence":
+            check_evidence(rows, self.source.origin)
+            self._show = evidence
 
     # ---- prompt
 
@@ -114,22 +160,25 @@ class PersonaMemTask(ConfigurableTask):
         return chat.render(chat_template, messages) if apply_chat_template else chat.to_text(messages)
 
     def _prompt_ref(self, doc: dict[str, Any], instruction: str | None, templated: bool) -> chat.PromptRef:
-        settings = [self.config.task, self.VERSION, self._roles, instruction, templated]
+        settings = [self.config.task, self.VERSION, self._roles, self.history, instruction, templated]
         identity = [self.source.digest, *settings, doc["question_id"]]
         digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-        group = doc["shared_context_id"] if self._with_context else self.config.task
+        group = f"{self.history} {self._shown_context(doc)}" if self.with_context else self.config.task
         return chat.PromptRef(digest, group, partial(self.messages, doc, instruction), templated)
 
     def messages(self, doc: dict[str, Any], system_instruction: str | None = None) -> list[chat.Message]:
         """Return the message list of one question, as a chat endpoint gets it."""
         history: list[chat.Message] = []
         starts: list[int] = []
-        if self._with_context:
-            store = open_contexts(self.source.folder)
-            history = store.messages(doc["shared_context_id"], doc["end_index_in_shared_context"])
-            starts = store.session_starts(doc["shared_context_id"])
+        if self.with_context:
+            history, starts = self._show(open_contexts(self.source.folder), doc)
         question = self.doc_to_text(doc)
         return chat.build_messages(history, starts, question, roles=self._roles, instruction=system_instruction)
+
+    def _shown_context(self, doc: dict[str, Any]) -> str:
+        """Return the id of the shared context whose messages a question is asked with."""
+        own: str = doc["shared_context_id"]
+        return self._show.context_id(doc) if isinstance(self._show, WrongUser) else own
 
     # ---- requests
 
@@ -138,11 +187,11 @@ class PersonaMemTask(ConfigurableTask):
     ) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the questions of one rank: whole contexts, so that no two ranks compute the same history."""
         docs = list(super().doc_iterator(limit=limit, samples=samples))
-        contexts = list(dict.fromkeys(doc["shared_context_id"] for _, doc in docs))
+        contexts = list(dict.fromkeys(self._shown_context(doc) for _, doc in docs))
         if len(contexts) < world_size:  # then every rank still gets questions
             return iter(docs[rank::world_size])
         own = set(contexts[rank::world_size])
-        return ((index, doc) for index, doc in docs if doc["shared_context_id"] in own)
+        return ((index, doc) for index, doc in docs if self._shown_context(doc) in own)
 
     def build_all_requests(self, *, limit: int | None = None, samples: list[int] | None = None, **kwargs: Any) -> None:
         """Build the requests; refuse, mark or let through the questions that are too long for the model."""
@@ -153,7 +202,7 @@ class PersonaMemTask(ConfigurableTask):
         if self.OUTPUT_TYPE == "multiple_choice" and lm is not None and scores_no_loglikelihood(lm):
             raise UserError(*no_loglikelihood(type(lm).__name__, self.config.task))
         self._window: Window = window_of(chat_template, self.config.metadata)
-        if self._window.max_length is None and self._with_context:
+        if self._window.max_length is None and self.with_context:
             _log.warning("%s: the model's window is unknown, lengths are not checked", self.config.task)
         types = Counter(doc["question_type"] for _, doc in self.doc_iterator(limit=limit, samples=samples))
         total = types.total()

@@ -4,6 +4,7 @@ The JSON form, for machines, has `schema_version` 1; all numbers are fractions, 
 
     {"schema_version": 1,
      "tables": [{"task": str, "data_digest": str | null,
+                 "subset": {"file": str, "size": int, "sha256": str} | null, "history": str,
                  "rows": [{"model": str, "score": str | null, "floor": bool, "context": bool, "n": int,
                            "overall": ESTIMATE, "macro": ESTIMATE, "types": {QUESTION_TYPE: ESTIMATE | null},
                            "context_gain": ESTIMATE | null, "paired_difference": ESTIMATE | null,
@@ -11,9 +12,9 @@ The JSON form, for machines, has `schema_version` 1; all numbers are fractions, 
                  "notes": [str]}]}
     ESTIMATE = {"value": float, "low": float | null, "high": float | null, "n": int, "clusters": int}
 
-`types` has all seven types, null for one without questions. `low` and `high` are the 95 % interval, null for
-one persona and for chance, whose row comes first (`model` "chance", `score` null, `floor` true). A breaking
-change raises the version.
+`history` is what was shown of conversations: `full`, `wrong_user` or `evidence`. `types` has all seven types, null for
+one without questions. `low` and `high` are the 95 % interval, null for one persona and for chance, whose row comes
+first (`model` "chance", `score` null, `floor` true). A breaking change raises the version.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from personamem_builder.report.runs import FULL
 from personamem_builder.report.table import Row, Table
 from personamem_builder.schema import SHORT_TYPES
 from personamem_builder.statistics import Estimate
@@ -52,6 +54,8 @@ def to_json(tables: Sequence[Table]) -> dict[str, Any]:
             {
                 "task": table.task,
                 "data_digest": table.data_digest,
+                "subset": None if table.subset is None else table.subset._asdict(),
+                "history": table.history,
                 "rows": [_row_to_json(row) for row in table.rows],
                 "notes": table.notes,
             }
@@ -169,7 +173,9 @@ def _percent(estimate: Estimate | None) -> str:
 
 
 def _title(table: Table) -> str:
-    return f"{table.task} (data {table.data_digest[:12] if table.data_digest else 'unknown'})"
+    part = f", {table.subset.size} questions of {table.subset.file}" if table.subset else ""
+    part += f", history {table.history}" if table.history != FULL else ""
+    return f"{table.task} (data {table.data_digest[:12] if table.data_digest else 'unknown'}{part})"
 
 
 def _legend(table: Table) -> str:

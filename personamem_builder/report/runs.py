@@ -30,10 +30,27 @@ from personamem_builder.report.answers import (
 FLOOR_BACKEND: Final = "personamem-floor"
 """lm-eval's name of the model that answers by shortcut policies."""
 
+FULL: Final = "full"
+"""The history that a run shows unless it is told otherwise."""
+
 _NAME = re.compile(r".+_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json")
 _START = "evaluate a model first: `personamem eval --help`"
 _KEEP = "evaluate with `personamem eval`, which keeps the answers, or give lm_eval the flag `--log_samples`"
 _SHOWN_FAULTS = 20
+
+
+class Subset(NamedTuple):
+    """The questions that a run was restricted to.
+
+    Attributes:
+        file: The file that names them.
+        size: How many they are.
+        sha256: Of their ids; the same for the same questions.
+    """
+
+    file: str
+    size: int
+    sha256: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +68,8 @@ class Run:
         date: Date of the run as its file name has it; sorts by time.
         path: The results file.
         answers: The answers by question id; all have the same scores.
+        subset: The questions that it was restricted to; None where it was not.
+        history: What it was shown of conversations: `full`, or another value of `--metadata history=…`.
     """
 
     model: str
@@ -62,6 +81,8 @@ class Run:
     date: str
     path: Path
     answers: Mapping[str, Answer]
+    subset: Subset | None = None
+    history: str = FULL
 
     @property
     def is_floor(self) -> bool:
@@ -114,8 +135,8 @@ class _Results(BaseModel):
 def read_runs(results: Iterable[Path]) -> Reading:
     """Read the runs of results files and folders.
 
-    Where one model, with the same arguments, answered one task on the same data more than once, the newest
-    whole run counts, or the newest partial run where there is no whole one.
+    Where one model, with the same arguments, answered one task on the same questions and history more than once, the
+    newest whole run counts, or the newest partial run where there is no whole one.
 
     Args:
         results: `results_<date>.json` files, or folders that are searched for such files.
@@ -227,7 +248,16 @@ def _run(path: Path, task: str, results: _Results, answers: dict[str, Answer]) -
         date=_date(path),
         path=path,
         answers=answers,
+        subset=_subset(metadata or {}),
+        history=str((metadata or {}).get("history", FULL)),
     )
+
+
+def _subset(metadata: Mapping[str, Any]) -> Subset | None:
+    if "subset_sha256" not in metadata:
+        return None
+    file = Path(str(metadata.get("subset"))).name
+    return Subset(file, int(metadata.get("subset_size", 0)), str(metadata["subset_sha256"]))
 
 
 def _prompt_settings(results: _Results, metadata: Mapping[str, Any]) -> dict[str, str]:
@@ -274,7 +304,8 @@ def _newest(runs: Sequence[Run], notes: list[str]) -> list[Run]:
     best: dict[tuple[object, ...], Run] = {}
     # A try with --limit must not hide a whole run, so whole runs come last, the newest at the end.
     for run in sorted(runs, key=lambda run: (run.limit is None, run.date)):
-        key = (run.model, run.backend, run.model_args, run.task, run.data_digest)
+        subset = run.subset and run.subset.sha256
+        key = (run.model, run.backend, run.model_args, run.task, run.data_digest, subset, run.history)
         if older := best.get(key):
             kind = "a partial run" if older.limit is not None and run.limit is None else "an older run"
             notes.append(f"left out {kind} of {run.model} on {run.task}: {older.path} ({run.path} counts)")

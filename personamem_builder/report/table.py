@@ -1,4 +1,4 @@
-"""Turn runs into tables: one for each task and data set, a row for each model and score.
+"""Turn runs into tables: one for each task, data set, subset and history, a row for each model and score.
 
 A table starts with a `chance` row (from the number of options of each question), then come the floors and
 then the models, best first. Runs of a task `X_nocontext` are rows of the table of `X`, and the context gain
@@ -7,6 +7,7 @@ of a model is paired, question by question, against its own run without context.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,12 +15,15 @@ from typing import Final
 from generation.records import QUESTION_TYPES
 from personamem_builder import statistics
 from personamem_builder.report.answers import Answer
-from personamem_builder.report.runs import Run
+from personamem_builder.report.runs import FULL, Run, Subset
 from personamem_builder.schema import SPLITS
 from personamem_builder.statistics import Estimate
 
 NO_CONTEXT: Final = "_nocontext"
 """End of the name of a task that asks another task's questions without the conversation."""
+
+WRONG_USER: Final = "wrong_user"
+"""The history of another user, which tells nothing about the answer."""
 
 CHANCE: Final = "chance"
 """Name of the row of blind guesses."""
@@ -67,12 +71,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The results of one task on one data set, with what a reader should know about them."""
+    """The results of one task on one data set, or on some of its questions, with what a reader should know."""
 
     task: str
     data_digest: str | None
     rows: list[Row]
     notes: list[str]
+    subset: Subset | None = None
+    history: str = FULL
 
 
 def build_tables(runs: Sequence[Run]) -> list[Table]:
@@ -82,15 +88,16 @@ def build_tables(runs: Sequence[Run]) -> list[Table]:
         runs: Runs of any tasks; no two of one model and task with the same arguments and data.
 
     Returns:
-        A table for each task and data digest.
+        A table for each task, data digest, subset and history.
     """
-    groups: dict[tuple[str, str | None], list[Run]] = {}
+    groups: dict[tuple[str, str, str, str], list[Run]] = {}
     for run in runs:
-        groups.setdefault((_base_task(run), run.data_digest), []).append(run)
-    digests = {task: [digest for name, digest in groups if name == task] for task, _ in groups}
+        key = (_base_task(run), run.data_digest or "", run.subset.sha256 if run.subset else "", run.history)
+        groups.setdefault(key, []).append(run)
+    digests = Counter(task for task, _ in {(task, digest) for task, digest, _, _ in groups})
     return [
-        _table(task, digest, groups[task, digest], several_digests=len(digests[task]) > 1)
-        for task, digest in sorted(groups, key=lambda key: (_split_rank(key[0]), key[0], key[1] or ""))
+        _table(key[0], groups[key], several_digests=digests[key[0]] > 1)
+        for key in sorted(groups, key=lambda key: (_split_rank(key[0]), *key[:3], key[3] != FULL, key[3]))
     ]
 
 
@@ -102,10 +109,18 @@ def _split_rank(task: str) -> int:
     return next((rank for rank, split in enumerate(SPLITS) if f"_{split}" in task), len(SPLITS))
 
 
-def _table(task: str, digest: str | None, runs: Sequence[Run], *, several_digests: bool) -> Table:
+def _table(task: str, runs: Sequence[Run], *, several_digests: bool) -> Table:
+    digest, subset, history = runs[0].data_digest, runs[0].subset, runs[0].history
     notes = []
     if several_digests:
         notes.append("Runs of this task used different data, so each data set has a table; do not compare them.")
+    if subset:
+        notes.append(
+            f"Only the {subset.size} questions of {subset.file} (sha256 {subset.sha256[:12]}) were asked; do not "
+            "compare with runs on other questions."
+        )
+    if history != FULL:
+        notes.append(f"Asked with history={history}, not the user's whole history: do not compare with runs on that.")
     rows = []
     for run in runs:
         label = _label(run, runs)
@@ -115,7 +130,7 @@ def _table(task: str, digest: str | None, runs: Sequence[Run], *, several_digest
     rows.sort(key=lambda row: (not row.is_floor, -row.overall.value, row.label, row.score))
     questions = {name: answer for run in runs for name, answer in run.answers.items()}
     rows.insert(0, _chance(list(questions.values())))
-    return Table(task, digest, rows, notes + _warnings(rows, runs))
+    return Table(task, digest, rows, notes + _warnings(rows, runs), subset, history)
 
 
 def _label(run: Run, runs: Sequence[Run]) -> str:
@@ -231,6 +246,9 @@ def _warnings(rows: Sequence[Row], runs: Sequence[Run]) -> list[str]:
         f"{row.model} ({row.score}) scores {row.overall.value:.1%}, below the best floor ({floor.label},"
         f" {floor.overall.value:.1%}), which reads no conversation."
         for row in rows
-        if not row.is_floor and row.has_context and row.overall.value < floor.overall.value
+        if not row.is_floor
+        and row.has_context
+        and runs[0].history != WRONG_USER
+        and row.overall.value < floor.overall.value
     ]
     return notes

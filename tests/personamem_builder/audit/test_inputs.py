@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 from small_datasets import make_dataset
+from small_runs import make_run, tiny_work
 
 from generation.errors import UserError
-from generation.records import Question
+from generation.records import Question, Session
 from generation.store import RunStore
 from personamem_builder.audit.inputs import read_splits
 from personamem_builder.audit.records import AuditedSplit, Row, SharedContext
@@ -170,10 +171,11 @@ def test_a_dataset_whose_contexts_cannot_be_read(dataset: Path) -> None:
 
 def test_a_run_is_one_split_of_all_its_questions(generated: Path) -> None:
     split = one(generated / "run")
-    questions = list(RunStore(generated / "run").read("questions", Question))
-    assert (split.name, split.contexts, split.is_generated) == ("run", None, True)
+    questions = {q.question_id: q for q in RunStore(generated / "run").read("questions", Question)}
+    assert (split.name, split.is_generated) == ("run", True)
     assert len(split.rows) == len(questions) > 0
-    for row, question in zip(split.rows, questions, strict=True):
+    for row in split.rows:
+        question = questions[row["question_id"]]
         gold = question.options[question.answer_index]
         assert (row["question_id"], row["persona_id"]) == (question.question_id, question.persona_id)
         assert (row["question_type"], row["topic"]) == (question.question_type, question.topic)
@@ -181,6 +183,28 @@ def test_a_run_is_one_split_of_all_its_questions(generated: Path) -> None:
         assert row["option_states"][row["answer_index"]] == list(gold.states)
         assert row["option_roles"] == [option.role for option in question.options]
         assert row["evidence_event_ids"] == list(question.evidence_event_ids)
+
+
+def test_a_question_of_a_run_is_asked_in_the_whole_history_before_its_answer_changes(generated: Path) -> None:
+    split = one(generated / "run")
+    assert split.contexts is not None
+    contexts = {context.shared_context_id: context for context in split.contexts()}
+    store = RunStore(generated / "run")
+    questions = {q.question_id: q for q in store.read("questions", Question)}
+    sessions = {s.session_id: s for s in store.read("sessions", Session)}
+    told = {e: m.content for s in sessions.values() for m in s.messages for e in m.event_ids}
+    assert sum(len(context.session_starts) for context in contexts.values()) == len(sessions)
+    for row in split.rows:
+        context, question = contexts[row["shared_context_id"]], questions[row["question_id"]]
+        assert context.persona_id == row["persona_id"]
+        visible = context.messages[: row["end_index_in_shared_context"]]
+        evidence = [visible[i]["content"] for i in row["evidence_message_indices"]]
+        assert evidence == [told[event_id] for event_id in question.evidence_event_ids]
+        following = context.messages[row["end_index_in_shared_context"] :]
+        if question.before_session_id is None:
+            assert not following
+        else:
+            assert following[1]["content"] == sessions[question.before_session_id].messages[0].content
 
 
 def test_the_rows_of_a_run_have_the_values_of_the_dataset_made_of_it(generated: Path) -> None:
@@ -192,7 +216,9 @@ def test_the_rows_of_a_run_have_the_values_of_the_dataset_made_of_it(generated: 
         assert sorted(zip(*(map(_plain, row[p]) for p in parts), strict=True)) == sorted(
             zip(*(map(_plain, source[p]) for p in parts), strict=True)
         )
-        placed = {*parts, "question_id", "correct_answer", "answer_index"}
+        placed = {*parts, "question_id", "correct_answer", "answer_index", "shared_context_id"}
+        placed |= {"end_index_in_shared_context", "evidence_message_indices"}
+        placed |= {"context_length_in_tokens", "context_length_in_letters"}
         assert {k: v for k, v in source.items() if k not in placed} == {
             k: v for k, v in row.items() if k in source and k not in placed
         }
@@ -203,9 +229,10 @@ def _plain(value: Any) -> Any:
 
 
 def test_a_run_without_questions_yet(tmp_path: Path) -> None:
-    (tmp_path / "stages").mkdir()
+    store = make_run(tiny_work(fillers=0), tmp_path / "run")
+    store.path("questions").unlink()
     with pytest.raises(UserError, match=r"questions\.jsonl"):
-        read_splits(tmp_path)
+        read_splits(tmp_path / "run")
 
 
 # --- files of a release

@@ -1,4 +1,4 @@
-from __future__ import annotations
+from __future__ import re
 
 import shutil
 import sys
@@ -60,11 +60,15 @@ def test_it_says_what_it_made_and_what_to_type_next(run: Run) -> None:
     outcome = run("tiny")
     assert outcome.exit_code == 0
     manifest = read_manifest(Path("personamem"))
-    assert outcome.out.splitlines() == [
+    *made, audited = outcome.out.splitlines()
+    assert made == [
         "32k: 64 questions, 4 contexts",
         f"12blocks: {manifest['splits']['12blocks']['questions']} questions, 2 contexts",
         f"personamem: digest {manifest['digest']}",
     ]
+    # Two users are too few to show that no shortcut works.
+    assert re.fullmatch(r"audit: [1-9]\d* of \d+ limits are missed", audited)
+    assert "note: what the audit found: personamem audit personamem" in outcome.err
     assert outcome.err.splitlines()[-1] == (
         "next: personamem eval --tasks personamem_32k --model personamem-floor --model_args policy=longest"
     )

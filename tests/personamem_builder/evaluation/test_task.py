@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,15 @@ import pytest
 from lm_eval import simple_evaluate
 from lm_eval.api.model import LM
 from lm_eval.tasks import TaskManager
+from small_datasets import make_dataset
 
 from generation.errors import UserError
 from generation.resources import data_dir
+from personamem_builder.contexts import Message, iter_contexts
+from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.schema import option_text
+from personamem_builder.subset import write_subset
 
 
 class WordLM(LM):
@@ -231,7 +236,7 @@ def test_metadata_names_other_data_than_the_environment(dataset_folder: Path, mo
     assert run(WordLM(), limit=1, metadata={"data": str(dataset_folder)})
 
 
-@pytest.mark.parametrize(("key", "value"), [("roles", "mixed"), ("overlength", "right")])
+@pytest.mark.parametrize(("key", "value"), [("roles", "mixed"), ("overlength", "right"), ("history", "none")])
 def test_an_unknown_setting_is_an_error(key: str, value: str) -> None:
     with pytest.raises(UserError, match=f"--metadata {key}={value}: no such value"):
         run(WordLM(), metadata={key: value})
@@ -251,3 +256,209 @@ def test_every_task_file_loads_as_a_task_of_its_split_and_setting() -> None:
     for name, task in loaded.items():
         assert ("generate_until" if "generate" in name else "multiple_choice") == task.OUTPUT_TYPE
         assert task.messages(task.eval_docs[0])[0]["role"] == ("user" if "nocontext" in name else "system")
+
+
+def chosen_ids(count: int) -> list[str]:
+    """Return ids of the excerpt's questions, not in their order."""
+    return [row["question_id"] for row in iter_examples("32k")][: 2 * count : 2][::-1]
+
+
+def asked_ids(lm: WordLM) -> list[str]:
+    return list(dict.fromkeys(request.doc["question_id"] for request in lm.asked))
+
+
+def test_a_subset_restricts_a_task_to_its_questions_and_the_results_say_so(
+    tmp_path: Path, dataset_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PERSONAMEM_DATA")
+    ids = sorted(row["question_id"] for row in iter_examples("32k", data=dataset_folder))[:5]
+    write_subset(Path("hard.json"), {"128k": ["other"], "32k": ids}, method="m", source="s", digest=None)
+    Path("hard.txt").write_text("\n".join([*reversed(ids), "", ids[0]]), encoding="utf-8")
+    whole = WordLM()
+    run(whole, metadata={"data": str(dataset_folder)})
+    for file in ("hard.json", "hard.txt"):
+        for task in ("personamem_32k", "personamem_32k_generate_nocontext"):
+            lm = WordLM()
+            results = run(lm, task, metadata={"data": str(dataset_folder), "subset": file})
+            assert sorted(asked_ids(lm)) == ids
+            assert asked_ids(lm) == [question_id for question_id in asked_ids(whole) if question_id in ids]
+            assert results["n-samples"][task] == {"original": 5, "effective": 5}
+            named = results["configs"][task]["metadata"]
+            lines = "".join(f"{question_id}\n" for question_id in ids)
+            assert (named["subset"], named["subset_size"]) == (file, 5)
+            assert named["subset_sha256"] == hashlib.sha256(lines.encode()).hexdigest()
+    assert (
+        "subset_sha256"
+        not in run(whole, metadata={"data": str(dataset_folder)})["configs"]["personamem_32k"]["metadata"]
+    )
+
+
+def test_macro_counts_the_questions_of_the_subset(tmp_path: Path) -> None:
+    ids = chosen_ids(6)
+    (tmp_path / "ids.txt").write_text("\n".join(ids), encoding="utf-8")
+    results = run(WordLM(), metadata={"subset": str(tmp_path / "ids.txt")})["results"]["personamem_32k"]
+    types = {row["question_type"] for row in iter_examples("32k") if row["question_id"] in ids}
+    assert results["acc_macro,none"] == pytest.approx(sum(results[f"acc_{name},none"] for name in types) / len(types))
+
+
+def test_ids_that_the_data_lack_are_an_error_before_the_first_request(tmp_path: Path) -> None:
+    file = tmp_path / "ids.txt"
+    file.write_text("\n".join([*chosen_ids(3), "zebra", "aardvark"]), encoding="utf-8")
+    lm = WordLM()
+    with pytest.raises(UserError) as caught:
+        run(lm, metadata={"subset": str(file)})
+    assert f"{file}: 2 of its 5 questions are not in the split 32k of " in caught.value.message
+    assert caught.value.message.endswith("such as aardvark")
+    assert "data=" in caught.value.hint
+    assert lm.asked == []
+
+
+@pytest.mark.parametrize("value", ["", 7, ["q1"]])
+def test_a_subset_is_a_path(value: Any) -> None:
+    with pytest.raises(UserError, match=r"--metadata subset=.* is no path"):
+        run(WordLM(), metadata={"subset": value})
+
+
+# ---- other histories
+
+
+class MessageLM(WordLM):
+    """It keeps the messages that the task makes, as `hf-prefix` gets them."""
+
+    takes_prompt_refs = True
+
+    def messages(self) -> dict[str, list[Message]]:
+        return {request.doc["question_id"]: request.args[0].messages() for request in self.asked}
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two users with two contexts each."""
+    return make_dataset(tmp_path_factory.mktemp("generated"))
+
+
+def shown(generated: Path, history: str, **metadata: Any) -> tuple[MessageLM, dict[str, Any]]:
+    lm = MessageLM()
+    results = run(lm, metadata={"data": str(generated), "history": history, "roles": "verbatim", **metadata})
+    return lm, results["configs"]["personamem_32k"]["metadata"]
+
+
+def test_the_evidence_arm_shows_the_user_and_the_evidence_alone(generated: Path) -> None:
+    lm, named = shown(generated, "evidence")
+    assert named["history"] == "evidence"
+    rows = {row["question_id"]: row for row in iter_examples("32k", data=generated)}
+    assert lm.messages().keys() == rows.keys()
+    for question_id, messages in lm.messages().items():
+        row = rows[question_id]
+        told = [row["context"][i] for i in sorted(row["evidence_message_indices"])]
+        question = {"role": "user", "content": row["user_question_or_message"]}
+        persona = next(message for message in row["context"] if message["role"] == "system")
+        assert messages == [persona, *told, question]
+
+
+def test_the_evidence_is_parted_by_session(generated: Path) -> None:
+    starts = {
+        row["shared_context_id"]: row["session_starts"] for row in iter_contexts(generated / contexts_path("32k"))
+    }
+    rows = {row["question_id"]: row for row in iter_examples("32k", data=generated)}
+    lm, _ = shown(generated, "evidence", roles="normalised")
+    several = 0
+    for question_id, messages in lm.messages().items():
+        row = rows[question_id]
+        sessions: dict[int, list[str]] = defaultdict(list)
+        for i in sorted(row["evidence_message_indices"]):
+            assert row["context"][i]["role"] == "user"
+            sessions[sum(start <= i for start in starts[row["shared_context_id"]])].append(row["context"][i]["content"])
+        told = [f"[Session {n}]\n" + "\n\n".join(texts) for n, texts in enumerate(sessions.values(), 1)]
+        assert messages[-1]["content"] == "\n\n".join([*told, row["user_question_or_message"]])
+        several += len(sessions) > 1
+    assert several > 10
+
+
+def test_the_wrong_user_is_another_one_with_about_as_long_a_history(generated: Path) -> None:
+    lm, named = shown(generated, "wrong_user")
+    assert named["history"] == "wrong_user"
+    contexts = {row["shared_context_id"]: row for row in iter_contexts(generated / contexts_path("32k"))}
+    wrong: dict[str, set[str]] = defaultdict(set)
+    for question_id, messages in lm.messages().items():
+        row = next(request.doc for request in lm.asked if request.doc["question_id"] == question_id)
+        history = messages[:-1]
+        assert messages[-1] == {"role": "user", "content": row["user_question_or_message"]}
+        (other,) = [c for c in contexts.values() if c["messages"][: len(history)] == history]
+        assert other["persona_id"] != row["persona_id"]
+        assert history[0]["content"] != contexts[row["shared_context_id"]]["messages"][0]["content"]
+        longest = len(other["messages"])
+        assert len(history) in (*other["session_starts"], longest)  # no session breaks off before the question
+        assert abs(len(history) - min(row["end_index_in_shared_context"], longest)) <= 8
+        wrong[row["shared_context_id"]].add(other["shared_context_id"])
+    assert len(wrong) == len(contexts)
+    assert all(len(others) == 1 for others in wrong.values())
+
+
+def test_the_wrong_user_is_the_same_on_a_subset(generated: Path, tmp_path: Path) -> None:
+    whole = shown(generated, "wrong_user")[0].messages()
+    rows = list(iter_examples("32k", data=generated))
+    of_one = [row["question_id"] for row in rows if row["persona_id"] == rows[0]["persona_id"]][:5]
+    (tmp_path / "ids.txt").write_text("\n".join(of_one), encoding="utf-8")
+    part = shown(generated, "wrong_user", subset=str(tmp_path / "ids.txt"))[0].messages()
+    assert part == {question_id: whole[question_id] for question_id in of_one}
+
+
+def test_prompts_of_other_histories_are_others_and_are_grouped_by_what_they_share(generated: Path) -> None:
+    digests: set[str] = set()
+    groups: dict[str, dict[str, str]] = {}
+    for history in ("full", "wrong_user", "evidence"):
+        lm, _ = shown(generated, history)
+        refs = {request.doc["question_id"]: request.args[0] for request in lm.asked}
+        digests |= set(refs.values())
+        groups[history] = {question_id: ref.group for question_id, ref in refs.items()}
+        opening: dict[str, str] = {}
+        for ref in refs.values():
+            first = ref.messages()[0]["content"]
+            assert opening.setdefault(ref.group, first) == first  # as `hf-prefix` takes it
+    assert len(digests) == 3 * len(groups["full"])
+    assert all(len({of[question_id] for of in groups.values()}) == 3 for question_id in groups["full"])
+    assert len(set(groups["full"].values())) == 4
+
+
+def test_no_wrong_history_is_shared_by_two_processes(generated: Path) -> None:
+    metadata = {"data": str(generated), "history": "wrong_user", "roles": "verbatim"}
+    manager = TaskManager(include_path=str(data_dir("lm_eval_tasks")), include_defaults=False, metadata=metadata)
+    task = manager.load(["personamem_32k"])["tasks"]["personamem_32k"]
+    first, second = (
+        {task.messages(doc)[0]["content"] for _, doc in task.doc_iterator(rank=rank, world_size=2)} for rank in (0, 1)
+    )
+    assert first
+    assert second
+    assert not first & second
+
+
+def test_lengths_are_those_of_what_is_shown(generated: Path) -> None:
+    short = 4000
+    with pytest.raises(UserError, match=r"64 of 64 questions are too long .* no split of this dataset fits"):
+        run(WordLM(max_length=short), metadata={"data": str(generated)})
+    with pytest.raises(UserError, match="64 of 64 questions are too long") as caught:
+        run(WordLM(max_length=short), metadata={"data": str(generated), "history": "wrong_user"})
+    assert "fits" not in caught.value.message
+    assert run(WordLM(max_length=short), metadata={"data": str(generated), "history": "evidence"})
+
+
+def test_tasks_without_context_take_no_other_history_and_name_none(generated: Path) -> None:
+    metadata = {"data": str(generated), "history": "evidence"}
+    with pytest.raises(UserError, match="personamem_32k_generate_nocontext shows no history") as caught:
+        run(WordLM(), "personamem_32k_generate_nocontext", metadata=metadata)
+    assert caught.value.hint == "use --tasks personamem_32k_generate"
+    results = run(WordLM(), "personamem_32k_nocontext", metadata={"data": str(generated), "history": "full"}, limit=1)
+    assert "history" not in results["configs"]["personamem_32k_nocontext"]["metadata"]
+    assert run(WordLM(), limit=1)["configs"]["personamem_32k"]["metadata"]["history"] == "full"
+
+
+def test_the_official_release_has_no_evidence_to_show() -> None:
+    with pytest.raises(UserError, match=r"17 of 17 questions of .* do not say where their evidence stands"):
+        run(WordLM(), metadata={"history": "evidence"})
+
+
+def test_one_persona_has_no_wrong_user() -> None:
+    with pytest.raises(UserError, match="has one persona"):
+        run(WordLM(), metadata={"history": "wrong_user"})

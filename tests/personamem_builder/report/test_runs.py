@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from generation.errors import UserError
-from personamem_builder.report.runs import Reading, read_runs
+from personamem_builder.report.runs import Reading, Subset, read_runs
 
 DATE = "2026-11-27T10-11-12.123456"
 LATER = "2026-11-28T10-11-12.123456"
@@ -159,6 +159,44 @@ def test_runs_with_other_arguments_or_data_all_count(tmp_path):
     reading = read_runs([tmp_path])
     assert len(reading.runs) == 3
     assert reading.notes == []
+
+
+def test_a_run_on_a_subset_hides_no_whole_run_and_files_with_the_same_questions_are_one(tmp_path):
+    lines = [prediction("personamem_32k", "q1")]
+
+    def configs(file, sha256):
+        subset = {"subset": f"lists/{file}", "subset_size": 24, "subset_sha256": sha256}
+        return {"personamem_32k": {"metadata": {"data_digest": "abc", **subset}}}
+
+    write_run(tmp_path / "whole", lines)
+    write_run(tmp_path / "hard", lines, LATER, configs=configs("hard.json", "aa"))
+    write_run(tmp_path / "easy", lines, LATER, configs=configs("hard.json", "bb"))
+    older = write_run(tmp_path / "older", lines, configs=configs("copy.txt", "aa"))
+    reading = read_runs([tmp_path])
+    assert {run.subset for run in reading.runs} == {
+        None,
+        Subset("hard.json", 24, "aa"),
+        Subset("hard.json", 24, "bb"),
+    }
+    (note,) = reading.notes
+    assert str(older) in note
+
+
+def test_a_run_with_another_history_hides_none_with_the_users_own(tmp_path):
+    lines = [prediction("personamem_32k", "q1")]
+
+    def write(folder, date, **metadata):
+        configs = {"personamem_32k": {"metadata": {"data_digest": "abc", **metadata}}}
+        return write_run(tmp_path / folder, lines, date, configs=configs)
+
+    older = write("before_there_were_others", DATE)
+    write("full", LATER, history="full")
+    write("wrong", LATER, history="wrong_user")
+    write("evidence", LATER, history="evidence")
+    reading = read_runs([tmp_path])
+    assert sorted(run.history for run in reading.runs) == ["evidence", "full", "wrong_user"]
+    (note,) = reading.notes
+    assert str(older) in note
 
 
 def test_samples_of_plain_lm_eval_are_read(tmp_path):

@@ -15,7 +15,7 @@ from generation.records import QUESTION_TYPES
 from personamem_builder.cli.report import report
 from personamem_builder.report.answers import Answer
 from personamem_builder.report.render import to_json, to_markdown, to_text
-from personamem_builder.report.runs import Run
+from personamem_builder.report.runs import Run, Subset
 from personamem_builder.report.table import Row, Table, build_tables
 from personamem_builder.schema import SHORT_TYPES, option_text
 
@@ -225,6 +225,67 @@ def test_each_data_set_has_a_table():
         assert all(row.context_gain is None for row in table.rows)
 
 
+def test_each_subset_of_a_data_set_has_a_table():
+    hard, same = (Subset(file, 2, "f" * 64) for file in ("hard.json", "copy.txt"))
+    runs = [
+        make_run("m", make_answers([1, 0, 1, 1])),
+        make_run("m", make_answers([0, 0]), subset=hard),
+        make_run("n", make_answers([0, 1]), subset=same),
+        make_run("m", make_answers([0, 1]), subset=Subset("hard.json", 2, "e" * 64)),
+        make_run("m", make_answers([0, 1]), task="personamem_32k_nocontext"),
+    ]
+    tables = build_tables(runs)
+    assert [[(row.label, row.n) for row in table.rows] for table in tables] == [
+        [("chance", 4), ("m", 4), ("m (no context)", 2)],
+        [("chance", 2), ("m", 2)],
+        [("chance", 2), ("n", 2), ("m", 2)],
+    ]
+    assert [table.subset and table.subset.sha256[0] for table in tables] == [None, "e", "f"]
+    assert [any("Only the 2 questions of hard.json (sha256 " in note for note in table.notes) for table in tables] == [
+        False,
+        True,
+        True,
+    ]
+    assert not any("different data" in note for table in tables for note in table.notes)
+    assert "personamem_32k (data abc, 2 questions of hard.json)" in to_text(tables, 120)
+    assert "### personamem_32k (data abc, 2 questions of hard.json)" in to_markdown(tables)
+    assert [table["subset"] for table in to_json(tables)["tables"]][2] == {
+        "file": "hard.json",
+        "size": 2,
+        "sha256": "f" * 64,
+    }
+
+
+def test_each_history_has_a_table_and_no_part_in_the_context_gain():
+    runs = [
+        make_run("m", make_answers([0, 0, 0, 1]), history="wrong_user"),
+        make_run("m", make_answers([1, 1, 1, 0]), history="evidence"),
+        make_run("m", make_answers([1, 0, 1, 1])),
+        make_run("m", make_answers([0, 0, 1, 0]), task="personamem_32k_nocontext"),
+    ]
+    tables = build_tables(runs)
+    assert [table.history for table in tables] == ["full", "evidence", "wrong_user"]
+    assert [[(row.label, row.overall.value) for row in table.rows[1:]] for table in tables] == [
+        [("m", 0.75), ("m (no context)", 0.25)],
+        [("m", 0.75)],
+        [("m", 0.25)],
+    ]
+    full, *others = tables
+    assert row_of(full, "m").context_gain.value == pytest.approx(2 / 3)
+    assert all(row.context_gain is None for table in others for row in table.rows)
+    assert full.notes == []
+    for table in others:
+        assert any(f"Asked with history={table.history}" in note for note in table.notes)
+        assert f"personamem_32k (data abc, history {table.history})" in to_text(tables, 120)
+    assert [table["history"] for table in to_json(tables)["tables"]] == ["full", "evidence", "wrong_user"]
+
+
+def test_below_the_floor_is_where_a_model_with_a_wrong_history_belongs():
+    for history, warned in (("full", True), ("evidence", True), ("wrong_user", False)):
+        (table,) = build_tables([make_run("m", make_answers([0, 0, 0, 0]), history=history)])
+        assert any("below the best floor" in note for note in table.notes) == warned
+
+
 def test_text_fits_120_columns_and_folds_below():
     answers = {f"{k}{name}": answer for k in range(9) for name, answer in make_answers([1, 0] * 14).items()}
     runs = [make_run("floor: longest", answers), make_run("some-organisation/a-model-of-7B-chat", answers)]
@@ -309,8 +370,9 @@ def test_the_command_prints_json(results):
     printed = json.loads(result.stdout)
     assert printed["schema_version"] == 1
     (table,) = printed["tables"]
-    assert table.keys() == {"task", "data_digest", "rows", "notes"}
+    assert table.keys() == {"task", "data_digest", "subset", "history", "rows", "notes"}
     assert (table["task"], table["data_digest"], table["notes"]) == ("personamem_32k", "abc", [])
+    assert (table["subset"], table["history"]) == (None, "full")
     assert [(row["model"], row["floor"], row["context"], row["score"]) for row in table["rows"]] == [
         ("chance", True, True, None),
         ("floor: longest", True, True, "acc"),
@@ -359,6 +421,16 @@ def test_the_next_step_is_the_run_without_context(tmp_path):
     result = invoke(folder, "--json")
     assert "--tasks personamem_32k_nocontext" in result.stderr
     json.loads(result.stdout)
+
+
+def test_no_further_run_is_asked_for_beside_another_history(tmp_path):
+    write_run(tmp_path / "wrong", {"personamem_32k": [1.0, 0]}, "hf", model_args="pretrained=org/model")
+    path = tmp_path / "wrong" / f"results_{DATE}.json"
+    assert "next: " in invoke(tmp_path).stderr
+    path.write_text(path.read_text().replace('"data":', '"history": "wrong_user", "data":'), encoding="utf-8")
+    result = invoke(tmp_path)
+    assert "history wrong_user" in result.stdout
+    assert result.stderr == ""
 
 
 def test_the_default_folder_is_results(results, monkeypatch):

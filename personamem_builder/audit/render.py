@@ -1,0 +1,168 @@
+"""Write an audit as text for a terminal and as JSON.
+
+The JSON form has `schema_version` 1; rates and ends of intervals are fractions, rounded to six decimals:
+
+    {"format": "personamem-audit", "schema_version": 1, "source": str, "digest": str, "passed": bool,
+     "splits": [{"split": str, "questions": int, "personas": int,
+                 "findings": [{"check": str, "slice": str, "value": float | null, "low": float | null,
+                               "high": float | null, "n": int, "clusters": int, "chance": float | null,
+                               "limit": str, "verdict": "pass" | "FAIL" | "", "examples": [str], "note": str,
+                               "needs": str}]}]}
+
+`slice` is `all` or a question type. `digest` is that of a dataset folder, empty for anything else. A check that could
+not be made has null for its value and says what it `needs`. A breaking change raises the version.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from personamem_builder.audit.audit import Audit
+from personamem_builder.audit.gates import Judged
+from personamem_builder.audit.records import ALL, Finding
+from personamem_builder.schema import SHORT_TYPES
+
+FORMAT: Final = "personamem-audit"
+JSON_SCHEMA_VERSION: Final = 1
+"""Version of the JSON form in the module docstring."""
+
+_DECIMALS: Final = 6
+_EXAMPLES: Final = 2
+_HEADS: Final = ("check", "of", "value", "95 %", "chance", "limit", "verdict")
+
+
+def to_json(audit: Audit) -> dict[str, Any]:
+    """Return the JSON form that the module docstring defines."""
+    return {
+        "format": FORMAT,
+        "schema_version": JSON_SCHEMA_VERSION,
+        "source": audit.source,
+        "digest": audit.digest,
+        "passed": not audit.failed,
+        "splits": [
+            {
+                "split": split.name,
+                "questions": len(split.rows),
+                "personas": len(set(split.personas)),
+                "findings": [_to_json(one) for one in audit.judged if one.finding.split == split.name],
+            }
+            for split in audit.splits
+        ],
+    }
+
+
+def _to_json(one: Judged) -> dict[str, Any]:
+    finding = one.finding
+    return {
+        "check": finding.check,
+        "slice": finding.slice,
+        "value": _rounded(finding.value),
+        "low": _rounded(finding.low),
+        "high": _rounded(finding.high),
+        "n": finding.n,
+        "clusters": finding.clusters,
+        "chance": _rounded(finding.chance),
+        "limit": one.limit,
+        "verdict": one.verdict,
+        "examples": list(finding.examples),
+        "note": finding.note,
+        "needs": finding.needs,
+    }
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, _DECIMALS)
+
+
+def to_text(audit: Audit, width: int) -> str:
+    """Return the tables of an audit: every check over all questions, and of its types those that miss their limit.
+
+    Args:
+        audit: The audit.
+        width: Characters of a line.
+    """
+    out = io.StringIO()
+    console = Console(file=out, width=width, color_system=None, highlight=False, markup=False)
+    for split in audit.splits:
+        own = [one for one in audit.judged if one.finding.split == split.name]
+        size = f"{_count(len(split.rows), 'question')} of {_count(len(set(split.personas)), 'persona')}"
+        console.print(f"{split.name}: {size}\n")
+        console.print(_table(own))
+        for line in (*_notes(own), *_lacking(own), f"{split.name}: {_summary(own)}"):
+            console.print(line, soft_wrap=True)
+        console.print()
+    return out.getvalue().rstrip()
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _table(judged: Sequence[Judged]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for head in _HEADS:
+        table.add_column(head, justify="right" if head in ("value", "95 %", "chance") else "left", no_wrap=True)
+    for one in judged:
+        finding = one.finding
+        if finding.value is not None and (finding.slice == ALL or one.verdict == "FAIL"):
+            table.add_row(
+                finding.check,
+                SHORT_TYPES.get(finding.slice, finding.slice),
+                *_cells(finding),
+                one.limit,
+                one.verdict,
+            )
+    return table
+
+
+def _cells(finding: Finding) -> tuple[str, str, str]:
+    value, interval, chance = numbers(finding)
+    if not interval and finding.low is not None and finding.high is not None:
+        interval = f"{finding.low:.3g} to {finding.high:.3g}"  # of a difference: there is nothing like chance for it
+    return value, interval, chance
+
+
+def numbers(finding: Finding) -> tuple[str, str, str]:
+    """Return value, interval and chance of a finding as they are shown: rates in per cent, counts as they are."""
+    if finding.value is None:
+        return "", "", ""
+    if finding.chance is None:
+        return f"{finding.value:.3g}" if finding.value != int(finding.value) else f"{finding.value:,.0f}", "", ""
+    interval = (
+        "" if finding.low is None or finding.high is None else f"{100 * finding.low:.1f} to {100 * finding.high:.1f}"
+    )
+    return f"{100 * finding.value:.1f}", interval, f"{100 * finding.chance:.1f}"
+
+
+def _notes(judged: Sequence[Judged]) -> Iterator[str]:
+    for one in judged:
+        finding = one.finding
+        if finding.slice != ALL and one.verdict != "FAIL":
+            continue
+        name = finding.check if finding.slice == ALL else f"{finding.check}, {SHORT_TYPES.get(finding.slice)}"
+        if finding.note:
+            yield f"  {name}: {finding.note}"
+        if one.verdict == "FAIL" and finding.examples:
+            yield f"  {name}: for example {', '.join(finding.examples[:_EXAMPLES])}"
+
+
+def _lacking(judged: Sequence[Judged]) -> Iterator[str]:
+    lacking: dict[str, list[str]] = {}
+    for one in judged:
+        if one.finding.needs:
+            lacking.setdefault(one.finding.needs, []).append(one.finding.check)
+    for needs, checks in lacking.items():
+        yield f"  needs {needs}: {', '.join(dict.fromkeys(checks))}"
+
+
+def _summary(judged: Sequence[Judged]) -> str:
+    held = [one for one in judged if one.verdict]
+    missed = [one for one in held if one.verdict == "FAIL"]
+    if not missed:
+        return f"passed, all {len(held)} limits are met"
+    return f"FAILED, {len(missed)} of {len(held)} limits are missed"

@@ -1,0 +1,195 @@
+"""`personamem audit`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from generation.errors import UserError
+
+_PIPED_WIDTH = 140
+
+
+@contextmanager
+def audit_installed() -> Iterator[None]:
+    """Say what to install where an import in the block fails.
+
+    Raises:
+        UserError: scikit-learn, or scipy, is missing.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        raise UserError(
+            f"an audit needs {package}, which is not installed", "pip install 'personamem[audit]'"
+        ) from error
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--split",
+    "splits",
+    multiple=True,
+    envvar="PERSONAMEM_AUDIT_SPLIT",
+    help="Only this split (repeatable). [default: all]",
+)
+@click.option(
+    "--gates",
+    type=click.Path(path_type=Path),
+    help="YAML file of limits. [default: the release standard, personamem_builder/audit/gates.yaml]",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(path_type=Path),
+    envvar="PERSONAMEM_AUDIT_JSON",
+    help="Write every finding there, as JSON.",
+)
+@click.option(
+    "--html",
+    "html_file",
+    type=click.Path(path_type=Path),
+    envvar="PERSONAMEM_AUDIT_HTML",
+    help="Write a page with every finding there.",
+)
+@click.option(
+    "--export-hard",
+    type=click.Path(path_type=Path),
+    help="Write the ids of the questions that no shortcut answers there, for --metadata '{\"subset\": FILE}'.",
+)
+@click.option("--model", help="Ask this model too, as `personamem eval` does: lm-eval's name of it.")
+@click.option("--model_args", default="", help="Its arguments, as lm-eval has them: pretrained=MODEL.")
+@click.option(
+    "--setting",
+    type=click.Choice(["options", "letters", "generate"]),
+    default="options",
+    show_default=True,
+    help="How it is asked: which tasks. Chat endpoints can do `generate` only.",
+)
+@click.option("--apply_chat_template", is_flag=True, help="Use the model's chat template.")
+@click.option("--metadata", help="Settings of the tasks, such as roles=no_system or overlength=skip.")
+@click.option("--limit", type=click.IntRange(min=1), help="Ask the model only the first questions of each split.")
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    default=Path("results", "audit"),
+    show_default=True,
+    help="Where the model's results go, for `personamem report`.",
+)
+def audit(
+    path: Path,
+    splits: tuple[str, ...],
+    gates: Path | None,
+    json_file: Path | None,
+    html_file: Path | None,
+    export_hard: Path | None,
+    model: str | None,
+    model_args: str,
+    setting: Literal["options", "letters", "generate"],
+    apply_chat_template: bool,
+    metadata: str | None,
+    limit: int | None,
+    results: Path,
+) -> None:
+    """Check whether a benchmark can be beaten without reading it, and whether it is whole.
+
+    PATH is a dataset folder, a run, a folder with the files of a release, or a CSV of questions alone. Exits with 1
+    when a limit is missed.
+
+    With --model a model answers the questions of a dataset folder without the history, with that of another user,
+    with the evidence alone and with the whole history.
+
+    personamem audit personamem --json audit.json
+    """
+    import shutil
+
+    with audit_installed():
+        from personamem_builder.audit.audit import audit as run_audit
+        from personamem_builder.audit.gates import read_gates
+        from personamem_builder.audit.hard import hard_ids, write_hard
+        from personamem_builder.audit.page import to_html
+        from personamem_builder.audit.render import to_json, to_text
+
+    limits = read_gates(gates)
+    for file in (json_file, html_file, export_hard):
+        if file is not None and not file.parent.is_dir():  # said before a minute of work is lost
+            raise UserError(f"{file} cannot be written: there is no folder {file.parent}", "make it first")
+    options = ["--apply_chat_template"] if apply_chat_template else []
+    options += ["--metadata", metadata] if metadata else []
+    options += ["--limit", str(limit)] if limit else []
+    arms = _ask(path, splits, model, model_args, options, results, setting) if model else None
+    found = run_audit(path, splits, limits, arms)
+    click.echo(to_text(found, max(_PIPED_WIDTH, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns)))
+    if json_file is not None:
+        _write(json_file, json.dumps(to_json(found), indent=2, ensure_ascii=False) + "\n")
+    if html_file is not None:
+        _write(html_file, to_html(found))
+    if export_hard is not None:
+        hard = {split.name: hard_ids(split, found.probes[split.name]) for split in found.splits}
+        with _writing(export_hard):
+            write_hard(export_hard, hard, found.source, found.digest or None)
+        for name, ids in hard.items():
+            click.echo(f"{name}: {len(ids)} questions that no shortcut answers, in {export_hard}", err=True)
+    if html_file is None:
+        click.echo(f"next: personamem audit {path} --html audit.html  (every finding, on a page)", err=True)
+    if found.failed:
+        sys.exit(1)
+
+
+def _write(path: Path, text: str) -> None:
+    from generation.files import replacing
+
+    with _writing(path), replacing(path) as part:
+        part.write_text(text, encoding="utf-8")
+    click.echo(f"wrote {path}", err=True)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _ask(
+    path: Path,
+    splits: Sequence[str],
+    model: str,
+    model_args: str,
+    options: Sequence[str],
+    results: Path,
+    setting: Literal["options", "letters", "generate"],
+) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
+    """Return what a model answers: for each split and arm the credit of each question."""
+    from personamem_builder.dataset.folder import check_split, is_dataset_folder, read_manifest
+    from personamem_builder.evaluation.arms import possible_arms, run_arms
+    from personamem_builder.schema import SPLITS
+
+    if not is_dataset_folder(path):
+        raise UserError(f"a model is asked about a dataset folder, which {path} is not", "leave out --model")
+    manifest = read_manifest(path)
+    for split in splits:
+        check_split(manifest, split, path)
+    chosen = [split for split in splits or manifest["splits"] if split in SPLITS]
+    if not chosen or not {*splits} <= {*SPLITS}:
+        raise UserError(
+            f"a model is asked through the tasks of the splits {', '.join(SPLITS)}, and {path} has "
+            f"{', '.join(manifest['splits'])}",
+            "choose one of those with --split, or leave out --model",
+        )
+    with redirect_stdout(sys.stderr):  # where lm-eval prints its tables
+        arms = {
+            split: run_arms(path, split, model, model_args, options, results, possible_arms(path, split), setting)
+            for split in dict.fromkeys(chosen)
+        }
+    click.echo(f"the answers of {model} are in {results}: personamem report {results}", err=True)
+    return arms
