@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from generation.banks.load import Banks, load_banks
 from generation.config import Config
-from generation.llm.client import ChatMessage, Completion, Request
+from generation.llm.client import Call, ChatMessage, Completion
 from generation.records import MOTIVES, History, Persona
 from generation.stages.histories import draw_history
 from generation.stages.personas import draw_personas
@@ -104,7 +104,7 @@ class ScriptedBackend:
     def identity(self) -> dict[str, Any]:
         return {"backend": "scripted"}
 
-    def complete(self, request: Request, messages: Sequence[ChatMessage]) -> Completion:
-        self.calls.append(list(messages))
+    def complete(self, call: Call) -> Completion:
+        self.calls.append(list(call.messages))
         reply = self._replies[min(len(self.calls), len(self._replies)) - 1]
         return Completion(json.dumps(reply), "stop")

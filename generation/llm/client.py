@@ -41,11 +41,36 @@ class ChatMessage(NamedTuple):
     content: str
 
 
+class Call(NamedTuple):
+    """What a backend is asked.
+
+    Attributes:
+        request: What the call is for.
+        messages: The conversation; it ends with a user message.
+        schema: The form of the reply, which is JSON.
+        seed: For the model's sampling; another one for each fresh attempt.
+    """
+
+    request: Request
+    messages: Sequence[ChatMessage]
+    schema: type[BaseModel]
+    seed: int
+
+
 class Completion(NamedTuple):
-    """What a model sent back; `finish_reason` is `stop` for a whole answer."""
+    """What a model sent back.
+
+    Attributes:
+        text: The answer.
+        finish_reason: `stop` for a whole answer, `length` for a cut one, or what else ended it.
+        prompt_tokens: Tokens that were sent.
+        reply_tokens: Tokens that came back.
+    """
 
     text: str
     finish_reason: str
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
 
 
 class Backend(Protocol):
@@ -53,9 +78,9 @@ class Backend(Protocol):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Everything about the model and its sampling that shapes its answers."""
+        """Everything about the model and its sampling that shapes a whole answer."""
 
-    def complete(self, request: Request, messages: Sequence[ChatMessage]) -> Completion:
+    def complete(self, call: Call) -> Completion:
         """Answer a conversation that ends with a user message."""
 
 
@@ -69,11 +94,13 @@ class Client:
     Args:
         backend: The model.
         cache: Where good replies are kept; None for a backend that costs nothing.
+        attempts: How many conversations are begun, each with a seed of its own, before an item is given up.
     """
 
-    def __init__(self, backend: Backend, cache: ReplyCache | None = None) -> None:
+    def __init__(self, backend: Backend, cache: ReplyCache | None = None, attempts: int = 1) -> None:
         self._backend = backend
         self._cache = cache
+        self._attempts = attempts
 
     def ask(self, request: Request, schema: type[S], check: Callable[[S], list[str]] = lambda _: []) -> S:
         """Ask for one reply.
@@ -84,29 +111,50 @@ class Client:
             check: Returns what else is wrong with a reply of that form.
 
         Raises:
-            ReplyError: The reply was cut or refused, or was still wrong after two repair turns.
+            ReplyError: In every attempt the reply was cut or refused, or was still wrong after two repair turns.
         """
-        messages = [ChatMessage("user", render(request.template, request.facts))]
-        key = reply_key(self._backend.identity, messages, schema)
+        prompt = ChatMessage("user", render(request.template, request.facts))
+        key = reply_key(self._backend.identity, [prompt], schema)
         if self._cache is not None and (kept := self._cache.get(key)) is not None:
-            reply, faults = _read(kept, schema, check)
+            reply, _ = _read(kept, schema, check)
             if reply is not None:
                 return reply
-        for _ in range(1 + MAX_REPAIRS):
-            completion = self._backend.complete(request, messages)
-            if completion.finish_reason != "stop":
-                # A cut answer cannot be mended by asking for a mended one: that would be cut as well.
-                raise ReplyError(f"{_name(request)}: the reply ended with {completion.finish_reason!r}")
-            reply, faults = _read(completion.text, schema, check)
+        reasons: list[str] = []
+        for attempt in range(self._attempts):
+            text, reply, reason = self._converse(request, prompt, schema, check, attempt)
             if reply is not None:
                 if self._cache is not None:
-                    self._cache.put(key, completion.text)
+                    self._cache.put(key, text)
                 return reply
-            messages += [
+            reasons.append(reason)
+        raise ReplyError(f"{_name(request)}: {'; '.join(dict.fromkeys(reasons))}")
+
+    def _converse(
+        self, request: Request, prompt: ChatMessage, schema: type[S], check: Callable[[S], list[str]], attempt: int
+    ) -> tuple[str, S | None, str]:
+        """Return the text and what it says, or why there is none."""
+        messages = [prompt]
+        faults: list[str] = []
+        for _ in range(1 + MAX_REPAIRS):
+            completion = self._backend.complete(Call(request, messages, schema, _seed(request, attempt)))
+            if completion.finish_reason != "stop":
+                # A cut answer cannot be mended by asking for a mended one: that would be cut as well.
+                return "", None, f"the reply ended with {completion.finish_reason!r}"
+            reply, faults = _read(completion.text, schema, check)
+            if reply is not None:
+                return completion.text, reply, ""
+            messages = [
+                *messages,
                 ChatMessage("assistant", completion.text),
                 ChatMessage("user", render("repair", {"faults": faults})),
             ]
-        raise ReplyError(f"{_name(request)}: no usable reply after {MAX_REPAIRS} repairs: {'; '.join(faults)}")
+        return "", None, f"no usable reply after {MAX_REPAIRS} repairs: {'; '.join(faults)}"
+
+
+def _seed(request: Request, attempt: int) -> int:
+    """Return a seed of 31 bits, which every endpoint takes."""
+    content = json.dumps([*request.seed, attempt])
+    return int.from_bytes(hashlib.sha256(content.encode()).digest()[:4]) >> 1
 
 
 def reply_key(identity: Mapping[str, Any], messages: Sequence[ChatMessage], schema: type[BaseModel]) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from generation.banks.load import Banks
-from generation.llm.client import ChatMessage, Completion, Request
+from generation.llm.client import Call, Completion
 from generation.llm.offline.fillers import filler
 from generation.llm.offline.questions import QUESTION_WRITERS
 from generation.llm.offline.session import write_session
@@ -34,8 +34,9 @@ class OfflineBackend:
         """Name the backend, its seed and its banks."""
         return {"backend": "offline", "seed": self._seed, "banks": self._banks.digests}
 
-    def complete(self, request: Request, messages: Sequence[ChatMessage]) -> Completion:
+    def complete(self, call: Call) -> Completion:
         """Answer a request; the rendered prompt is not read."""
+        request = call.request
         rng = rng_for(self._seed, "offline", *request.seed)
         reply = _WRITERS[request.template](request.facts, self._banks, rng, self._seed)
         return Completion(json.dumps(reply, ensure_ascii=False), "stop")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from generation.errors import UserError
 from generation.llm.cache import ReplyCache
-from generation.llm.client import MAX_REPAIRS, ChatMessage, Client, Completion, ReplyError, Request, reply_key
+from generation.llm.client import MAX_REPAIRS, Call, ChatMessage, Client, Completion, ReplyError, Request, reply_key
 from generation.prompts import render
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -44,10 +44,12 @@ class Script:
         self.identity = {"model": model, "temperature": 0.7}
         self.answers = [Completion(answer, "stop") if isinstance(answer, str) else answer for answer in answers]
         self.asked: list[list[ChatMessage]] = []
+        self.seeds: list[int] = []
 
-    def complete(self, request: Request, messages: Sequence[ChatMessage]) -> Completion:
-        assert request == REQUEST
-        self.asked.append(list(messages))
+    def complete(self, call: Call) -> Completion:
+        assert call.request == REQUEST
+        self.asked.append(list(call.messages))
+        self.seeds.append(call.seed)
         return self.answers[len(self.asked) - 1]
 
 
@@ -128,6 +130,19 @@ def test_a_cut_repair_is_an_error_at_once(cache: ReplyCache) -> None:
     assert len(backend.asked) == 2
 
 
+def test_an_attempt_that_fails_is_begun_anew_with_another_seed(cache: ReplyCache) -> None:
+    backend = Script(Completion(GOOD, "length"), WRONG, WRONG, WRONG, GOOD)
+    assert Client(backend, cache, attempts=3).ask(REQUEST, Colour).red == 183
+    assert [len(messages) for messages in backend.asked] == [1, 1, 3, 5, 1]
+    first, second, *others, third = backend.seeds
+    assert others == [second, second]
+    assert len({first, second, third}) == 3
+    again = Script(WRONG, WRONG, WRONG, Completion(GOOD, "refusal"))
+    with pytest.raises(ReplyError, match=r"no usable reply after 2 repairs.*; the reply ended with 'refusal'"):
+        Client(again, attempts=2).ask(REQUEST, Colour)
+    assert again.seeds[0] == first
+
+
 def test_a_good_reply_is_never_asked_for_again(cache: ReplyCache, tmp_path: Path) -> None:
     Client(Script(GOOD), cache).ask(REQUEST, Colour)
     silent = Script()
@@ -148,7 +163,7 @@ class Colour(BaseModel):
 
 class Once:
     identity = {"model": "parrot", "options": {"b": 1, "a": 2}}
-    def complete(self, request, messages):
+    def complete(self, call):
         print("asked")
         return Completion('{"name": "rust"}', "stop")
 
@@ -212,7 +227,7 @@ def test_another_model_is_asked_anew(cache: ReplyCache) -> None:
 
 def test_an_error_of_the_backend_passes_through_and_keeps_nothing(cache: ReplyCache) -> None:
     class Down(Script):
-        def complete(self, request: Request, messages: Sequence[ChatMessage]) -> Completion:
+        def complete(self, call: Call) -> Completion:
             raise UserError("no answer from parrot")
 
     with pytest.raises(UserError, match="no answer from parrot"):
