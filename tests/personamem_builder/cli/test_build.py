@@ -1,5 +1,6 @@
-from __future__ import re
+from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Callable
