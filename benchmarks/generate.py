@@ -26,7 +26,7 @@ def make(personas: int, workers: int) -> tuple[float, dict[str, int], float]:
         config = load_config(CONFIG).model_copy(update={"personas": personas})
         work = Work(config, load_banks(config), "offline")
         store = RunStore.open(Path(folder) / "run", work.fingerprint())
-        counts = generate(work, store, workers)
+        counts = generate(work, store, workers).counts
         seconds = time.perf_counter() - start
         size = sum(path.stat().st_size for path in (Path(folder) / "run").rglob("*.jsonl"))
     return seconds, counts, size / 1e6

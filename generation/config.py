@@ -37,6 +37,49 @@ class Turns(BaseModel):
         return self
 
 
+class Price(BaseModel):
+    """What a model costs, in US dollars for a million tokens.
+
+    Attributes:
+        input: Of prompts.
+        output: Of replies.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    input: float = Field(ge=0, allow_inf_nan=False)
+    output: float = Field(ge=0, allow_inf_nan=False)
+
+
+class LLMConfig(BaseModel):
+    """How language models are asked; the offline backend has no use for it.
+
+    Attributes:
+        temperature: Of the sampling.
+        max_tokens: Longest reply; one that is cut there is a failure.
+        concurrency: Most calls under way at a time.
+        requests_per_minute: Most calls begun in a minute; no limit by default.
+        tokens_per_minute: Most tokens of prompts and replies in a minute; no limit by default.
+        prices: By the name of the model.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    temperature: float = Field(default=0.8, ge=0, le=2)
+    max_tokens: int = Field(default=8192, ge=1)
+    concurrency: int = Field(default=8, ge=1, le=256)
+    requests_per_minute: int | None = Field(default=None, ge=1)
+    tokens_per_minute: int | None = Field(default=None, ge=1)
+    prices: dict[str, Price] = {}
+
+    def identity(self) -> dict[str, Any]:
+        """Return what shapes whole replies.
+
+        Pace and prices do not, and `max_tokens` only decides which replies are cut: those are not kept.
+        """
+        return {"temperature": self.temperature}
+
+
 class Config(BaseModel):
     """What to generate.
 
@@ -58,6 +101,7 @@ class Config(BaseModel):
         questions_per_topic: Questions of each type for each persona and topic, or as many as its history gives; 1 for
             types that are not named.
         fillers: Short conversations without any preference.
+        llm: How language models are asked.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -76,6 +120,7 @@ class Config(BaseModel):
     turns_per_session: Turns = Turns()
     questions_per_topic: dict[QuestionType, int] = Field(default={}, validate_default=True)
     fillers: int = Field(default=0, ge=0)
+    llm: LLMConfig = LLMConfig()
 
     @field_validator("questions_per_topic")
     @classmethod

@@ -8,7 +8,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -42,15 +42,13 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def ordered_results(
-    pool: ProcessPoolExecutor, ahead: int, function: Callable[[T], S], tasks: Iterable[T]
-) -> Iterator[S]:
+def ordered_results(pool: Executor, ahead: int, function: Callable[[T], S], tasks: Iterable[T]) -> Iterator[S]:
     """Yield the result of each task, in order; few tasks and results are in memory at a time.
 
     Args:
         pool: Where they are worked off.
         ahead: How many tasks may be under way.
-        function: What to do with a task; must be picklable.
+        function: What to do with a task; must be picklable where they are processes.
         tasks: May be a stream.
     """
     futures: deque[Future[S]] = deque()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,12 +12,15 @@ from typing import Any, Final, NamedTuple
 from generation.banks.load import Banks
 from generation.config import Config
 from generation.errors import UserError
-from generation.llm.client import Backend, Client
+from generation.llm.backends import OFFLINE, BackendName, make_backend, parse_backend
+from generation.llm.cache import ReplyCache
+from generation.llm.client import Account, Client, ReplyError
+from generation.llm.ledger import Ledger
 from generation.llm.offline.backend import OfflineBackend
 from generation.parallel import ordered_results, process_pool
 from generation.progress import track
 from generation.prompts import template_digests
-from generation.question_plans import plan_questions
+from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import Filler, History, Persona, Question, Record, Session
 from generation.stages.fillers import filler_tasks, write_filler
 from generation.stages.histories import draw_history, write_history
@@ -26,13 +29,13 @@ from generation.stages.questions import write_question
 from generation.stages.sessions import session_tasks, write_session
 from generation.store import RunStore
 
-BACKENDS: Final = ("offline",)
-"""What can stand behind the generator."""
-
 FORMAT_VERSION: Final = 2
 """Raised when the same configuration and banks give other records than before."""
 
 _AHEAD: Final = 8  # tasks that each worker may be ahead of the writing
+_ATTEMPTS: Final = 3  # conversations that are begun with a language model before an item is given up
+_REPLIES: Final = "replies.sqlite"
+_LEDGER: Final = "ledger.jsonl"
 
 
 class Work(NamedTuple):
@@ -41,17 +44,26 @@ class Work(NamedTuple):
     Attributes:
         config: The configuration.
         banks: Its banks.
-        backend: Name of the backend.
+        backend: Name of the backend, see `parse_backend`.
+        stage_backends: Names of other backends, by stage.
     """
 
     config: Config
     banks: Banks
-    backend: str
+    backend: str = OFFLINE
+    stage_backends: Mapping[str, str] = {}
+
+    def backend_of(self, stage: str) -> BackendName:
+        """Return the backend of a stage.
+
+        Raises:
+            UserError: There is no such backend.
+        """
+        return parse_backend(self.stage_backends.get(stage, self.backend))
 
     def client(self) -> Client:
-        """Return a client of the backend."""
-        backends: dict[str, Backend] = {"offline": OfflineBackend(self.banks, self.config.seed)}
-        return Client(backends[self.backend])
+        """Return a client of the offline backend."""
+        return Client(OfflineBackend(self.banks, self.config.seed))
 
     def fingerprint(self) -> dict[str, Any]:
         """Return everything that shapes the records, by key.
@@ -60,13 +72,16 @@ class Work(NamedTuple):
             UserError: `persona_source` cannot be read or is faulty.
         """
         draw_personas(self.config, self.banks.people)  # a faulty persona_source is refused before there is a folder
-        config = self.config.model_dump(mode="json")
+        config = self.config.model_dump(mode="json", exclude={"llm"})
+        names = {stage: self.stage_backends.get(stage, self.backend) for stage in STAGES}
+        if any(not self.backend_of(stage).is_offline for stage in STAGES):
+            config["llm"] = self.config.llm.identity()
         source = self.config.persona_source
         return {
             **config,
             "topics": list(self.banks.topics),
             "persona_source": source and hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16],
-            "backend": self.backend,
+            "backend": self.backend if len(set(names.values())) == 1 else names,
             "banks": self.banks.digests,
             "templates": template_digests(),
             "format_version": FORMAT_VERSION,
@@ -134,47 +149,104 @@ STAGES: Final = {
 """The stages in order."""
 
 
-def generate(work: Work, store: RunStore, workers: int = 1) -> dict[str, int]:
+class Failure(NamedTuple):
+    """An item that a model gave no usable reply for.
+
+    Attributes:
+        stage: Its stage.
+        item: Names it.
+        reason: What was wrong with the replies.
+    """
+
+    stage: str
+    item: str
+    reason: str
+
+
+class Generated(NamedTuple):
+    """What a run holds.
+
+    Attributes:
+        counts: For each stage, the number of its records.
+        failures: The items that are missing.
+    """
+
+    counts: dict[str, int]
+    failures: list[Failure]
+
+
+def generate(work: Work, store: RunStore, workers: int = 1, budget: float | None = None) -> Generated:
     """Make a run, or finish one that was interrupted.
 
     Each stage file grows in one fixed order, whatever the number of workers, so that what a kill leaves is a prefix
-    of the whole.
+    of the whole. An item that a language model gives no usable reply for is left out, with what is built on it, and
+    listed in `failed.jsonl`; the next run asks for it anew. Replies that were paid for are kept beside.
 
     Args:
         work: What to make.
         store: Where to.
-        workers: Processes.
+        workers: Processes of the offline backend.
+        budget: Most that calls of this run may cost, in US dollars; None for no limit.
 
     Returns:
-        For each stage, the number of its records.
+        What the run holds.
 
     Raises:
-        UserError: The folder cannot be written, or a stage file in it is damaged.
-        ReplyError: The backend gave no usable reply.
+        UserError: The folder cannot be written, a stage file in it is damaged, a model cannot be asked, or the budget
+            is spent.
     """
     config, banks = work.config, work.banks
-    with _Runner(work, store, workers) as runner:
+    with _Runner(work, store, workers, budget) as runner:
         runner.run("personas", draw_personas(config, banks.people))
-        personas = list(store.read("personas", Persona))
-        runner.run("histories", [draw_history(config, persona, banks) for persona in personas])
-        pairs = list(zip(personas, store.read("histories", History), strict=True))
+        personas = {persona.persona_id: persona for persona in store.read("personas", Persona)}
+        runner.run("histories", [draw_history(config, persona, banks) for persona in personas.values()])
+        pairs = [(personas[h.persona_id], h) for h in store.read("histories", History)]
         runner.run("sessions", [t for p, h in pairs for t in session_tasks(config, p, h, banks)])
-        runner.run("questions", [q for p, h in pairs for q in plan_questions(config, p, h, banks)])
+        pairs = _told(pairs, store)
+        runner.run("questions", [q for p, h in pairs for q in plan_questions(config, p, h, banks) if _is_told(q, h)])
         runner.run("fillers", filler_tasks(config))
-        return runner.counts
+        return Generated(runner.counts, runner.failures)
+
+
+def _told(pairs: Sequence[tuple[Persona, History]], store: RunStore) -> list[tuple[Persona, History]]:
+    """Leave out of each history the sessions that are not there, and those of their topics that come after them."""
+    there = {session.session_id for session in store.read("sessions", Session)}
+    return [(persona, history.up_to_missing(there)) for persona, history in pairs]
+
+
+def _is_told(plan: QuestionPlan, history: History) -> bool:
+    told = {session.session_id for topic in history.topics for session in topic.sessions}
+    return told.issuperset(plan.after_session_ids)
 
 
 class _Runner:
     """Runs stages one after another, in this process or in several."""
 
-    def __init__(self, work: Work, store: RunStore, workers: int) -> None:
+    def __init__(self, work: Work, store: RunStore, workers: int, budget: float | None) -> None:
         self._work = work
         self._store = store
         self._workers = workers
         self._pool: ProcessPoolExecutor | None = None
+        self._ledger: Ledger | None = None
         self.counts: dict[str, int] = {}
+        self.failures: list[Failure] = []
+        names = {stage: work.backend_of(stage) for stage in STAGES}
+        asked = [name.model for name in names.values() if not name.is_offline]
+        if budget is not None or asked:
+            self._ledger = Ledger(store.folder / _LEDGER, work.config.llm.prices, budget)
+            self._ledger.require_prices(asked)
+        self._clients = {stage: self._client(stage, name) for stage, name in names.items()}
+
+    def _client(self, stage: str, name: BackendName) -> Client:
+        if name.is_offline:
+            return self._work.client()
+        assert self._ledger is not None
+        account = Account(self._ledger, stage, name.model, self._work.config.llm.max_tokens)
+        backend = make_backend(name, self._work.config, self._work.banks)
+        return Client(backend, ReplyCache(self._store.folder / _REPLIES), _ATTEMPTS, account)
 
     def __enter__(self) -> _Runner:
+        self._forget_failures()
         _start_worker(self._work)
         if self._workers > 1:
             self._pool = process_pool(self._workers, _start_worker, self._work)
@@ -184,6 +256,15 @@ class _Runner:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
+    def _forget_failures(self) -> None:
+        """Begin anew with the first stage that lacks something: what was paid for is in the cache of replies."""
+        lacking = {failure["stage"] for failure in self._store.failures()}
+        first = next((stage for stage in STAGES if stage in lacking), None)
+        if first is not None:
+            self._store.drop(first)
+            self._drop_later(first)
+        self._store.drop_failures()
+
     def run(self, name: str, tasks: Sequence[Any]) -> None:
         """Make the records of a stage that are not there yet."""
         stage = STAGES[name]
@@ -191,11 +272,21 @@ class _Runner:
         left = tasks[done:]
         if left:
             self._drop_later(name)
-        for record in track(self._made(name, left), name, len(left)):
-            self._store.append(name, record)
-        if not tasks:
+        for made in track(self._made(name, left), name, len(left)):
+            if isinstance(made, Failure):
+                self._store.add_failure(made._asdict())
+                self.failures.append(made)
+            else:
+                self._store.append(name, made)
+                done += 1
+        if not self._store.path(name).exists():
             self._store.touch(name)
-        self.counts[name] = len(tasks)
+        self.counts[name] = done
+        if tasks and not done:
+            raise UserError(
+                f"0 of {len(tasks)} {name} came out; the first: {self.failures[-len(tasks)].reason}",
+                "give another model, or look at failed.jsonl in the run's folder",
+            )
 
     def _resumed(self, stage: Stage, tasks: Sequence[Any]) -> int:
         done = 0
@@ -215,10 +306,28 @@ class _Runner:
         for later in names[names.index(name) + 1 :]:
             self._store.drop(later)
 
-    def _made(self, name: str, tasks: Sequence[Any]) -> Iterator[Record]:
+    def _made(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | Failure]:
+        if not self._work.backend_of(name).is_offline:
+            return self._asked(name, tasks)
         if self._pool is None:
             return (_make(name, task) for task in tasks)
         return ordered_results(self._pool, self._workers * _AHEAD, partial(_make, name), tasks)
+
+    def _asked(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | Failure]:
+        """Ask a language model, with several calls under way; those that are when a run stops are kept too."""
+        client, concurrency = self._clients[name], self._work.config.llm.concurrency
+        pool = ThreadPoolExecutor(concurrency)
+        try:
+            yield from ordered_results(pool, concurrency * _AHEAD, partial(self._ask, client, name), tasks)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+    def _ask(self, client: Client, name: str, task: Any) -> Record | Failure:
+        stage = STAGES[name]
+        try:
+            return stage.write(client, self._work.banks, task)
+        except ReplyError as error:
+            return Failure(name, str(stage.task_key(task)), error.message)
 
 
 _worker: tuple[Client, Banks] | None = None

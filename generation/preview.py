@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from generation.llm.backends import OFFLINE
 from generation.llm.client import Request
 from generation.pipeline import Work
 from generation.prompts import render
@@ -93,7 +94,7 @@ def estimate(work: Work) -> list[Estimate]:
     Returns:
         An entry for each template, in the order of use.
     """
-    offline = work._replace(backend="offline")
+    offline = work._replace(backend=OFFLINE, stage_backends={})
     config = offline.config
     measured: dict[str, list[tuple[int, int, float]]] = {}
     counts: dict[str, int] = {}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+from collections.abc import Container
+from itertools import takewhile
 from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -246,6 +248,16 @@ class History(Record):
     persona_id: int
     general: tuple[GeneralEvent, ...]
     topics: tuple[TopicHistory, ...]
+
+    def up_to_missing(self, session_ids: Container[str]) -> History:
+        """Return it with the sessions of each topic only up to the first that is not among some."""
+        topics = [
+            topic.model_copy(
+                update={"sessions": tuple(takewhile(lambda s: s.session_id in session_ids, topic.sessions))}
+            )
+            for topic in self.topics
+        ]
+        return self.model_copy(update={"topics": tuple(topics)})
 
 
 class Message(Record):

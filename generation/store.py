@@ -8,7 +8,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
@@ -24,6 +24,7 @@ R = TypeVar("R", bound=Record)
 
 _PERSONA: Final = re.compile(rb'"persona_id":(\d+)')
 _DIGEST: Final = "digest"
+_FAILED: Final = "failed.jsonl"
 
 
 class RunStore:
@@ -173,6 +174,44 @@ class RunStore:
             self.path(stage).unlink(missing_ok=True)
         except OSError as error:
             raise _unwritable(self.path(stage), error) from error
+
+    def failures(self) -> list[dict[str, str]]:
+        """Return the items that the last run could not make: `stage`, `item` and `reason` of each.
+
+        Raises:
+            UserError: The file that lists them cannot be read.
+        """
+        path = self.folder / _FAILED
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+            return [json.loads(line) for line in lines]
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} cannot be read: {error}", "remove it, and run again") from error
+
+    def add_failure(self, failure: Mapping[str, str]) -> None:
+        """Add an item to those that could not be made.
+
+        Raises:
+            UserError: The file cannot be written.
+        """
+        path = self.folder / _FAILED
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(failure, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+    def drop_failures(self) -> None:
+        """Remove the list of items that could not be made, if it is there.
+
+        Raises:
+            UserError: The file cannot be removed.
+        """
+        path = self.folder / _FAILED
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _unwritable(path, error) from error
 
     def append(self, stage: str, record: Record) -> None:
         """Write one record at the end of a stage file.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -12,7 +13,9 @@ from pydantic import BaseModel, ValidationError
 from generation.config import describe
 from generation.errors import UserError
 from generation.llm.cache import ReplyCache
+from generation.llm.ledger import Ledger, Outcome
 from generation.prompts import render
+from generation.tokenizer import num_tokens
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -88,6 +91,22 @@ class ReplyError(UserError):
     """A model gave no usable reply to a request."""
 
 
+class Account(NamedTuple):
+    """Where the calls of a client are written down.
+
+    Attributes:
+        ledger: The ledger of the run.
+        stage: What the calls are for.
+        model: That is asked.
+        max_tokens: Most tokens of a reply.
+    """
+
+    ledger: Ledger
+    stage: str
+    model: str
+    max_tokens: int
+
+
 class Client:
     """Asks a backend, checks what comes back, and remembers what was paid for.
 
@@ -95,12 +114,20 @@ class Client:
         backend: The model.
         cache: Where good replies are kept; None for a backend that costs nothing.
         attempts: How many conversations are begun, each with a seed of its own, before an item is given up.
+        account: Where calls are written down; None for a backend that costs nothing.
     """
 
-    def __init__(self, backend: Backend, cache: ReplyCache | None = None, attempts: int = 1) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        cache: ReplyCache | None = None,
+        attempts: int = 1,
+        account: Account | None = None,
+    ) -> None:
         self._backend = backend
         self._cache = cache
         self._attempts = attempts
+        self._account = account
 
     def ask(self, request: Request, schema: type[S], check: Callable[[S], list[str]] = lambda _: []) -> S:
         """Ask for one reply.
@@ -112,6 +139,7 @@ class Client:
 
         Raises:
             ReplyError: In every attempt the reply was cut or refused, or was still wrong after two repair turns.
+            BudgetReached: The budget of the run is spent.
         """
         prompt = ChatMessage("user", render(request.template, request.facts))
         key = reply_key(self._backend.identity, [prompt], schema)
@@ -135,12 +163,15 @@ class Client:
         """Return the text and what it says, or why there is none."""
         messages = [prompt]
         faults: list[str] = []
-        for _ in range(1 + MAX_REPAIRS):
-            completion = self._backend.complete(Call(request, messages, schema, _seed(request, attempt)))
-            if completion.finish_reason != "stop":
+        for turn in range(1 + MAX_REPAIRS):
+            with self._written_down(request, messages) as write_down:
+                completion = self._backend.complete(Call(request, messages, schema, _seed(request, attempt)))
+                whole = completion.finish_reason == "stop"
+                reply, faults = _read(completion.text, schema, check) if whole else (None, [])
+                write_down(completion, _outcome(completion.finish_reason, reply is not None, turn))
+            if not whole:
                 # A cut answer cannot be mended by asking for a mended one: that would be cut as well.
                 return "", None, f"the reply ended with {completion.finish_reason!r}"
-            reply, faults = _read(completion.text, schema, check)
             if reply is not None:
                 return completion.text, reply, ""
             messages = [
@@ -149,6 +180,35 @@ class Client:
                 ChatMessage("user", render("repair", {"faults": faults})),
             ]
         return "", None, f"no usable reply after {MAX_REPAIRS} repairs: {'; '.join(faults)}"
+
+    @contextmanager
+    def _written_down(
+        self, request: Request, messages: Sequence[ChatMessage]
+    ) -> Iterator[Callable[[Completion, Outcome], None]]:
+        """Keep money back for a call, and give what writes it down when it is over."""
+        if self._account is None:
+            yield lambda completion, outcome: None
+            return
+        ledger, stage, model, max_tokens = self._account
+
+        def write_down(completion: Completion, outcome: Outcome) -> None:
+            ledger.record(
+                stage=stage,
+                template=request.template,
+                model=model,
+                prompt_tokens=completion.prompt_tokens,
+                reply_tokens=completion.reply_tokens,
+                outcome=outcome,
+            )
+
+        with ledger.reserve(model, sum(num_tokens(message.content) for message in messages), max_tokens):
+            yield write_down
+
+
+def _outcome(finish_reason: str, is_good: bool, turn: int) -> Outcome:
+    if finish_reason == "stop":
+        return ("repaired" if turn else "ok") if is_good else "rejected"
+    return {"length": "cut", "refusal": "refusal"}.get(finish_reason, "error")  # type: ignore[return-value]
 
 
 def _seed(request: Request, attempt: int) -> int:

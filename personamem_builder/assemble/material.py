@@ -79,7 +79,7 @@ class Material(NamedTuple):
 def read_fillers(store: RunStore) -> list[Piece]:
     """Read the fillers of a run."""
     fillers = [Piece(filler.filler_id, filler.messages) for filler in store.read("fillers", Filler)]
-    if len(fillers) != (wanted := store.fingerprint()["fillers"]):
+    if len(fillers) + _failed(store, "fillers") != (wanted := store.fingerprint()["fillers"]):
         raise UserError(f"{store.path('fillers')} holds {len(fillers)} fillers of {wanted}", _FINISH)
     return fillers
 
@@ -102,18 +102,27 @@ def find_material(store: RunStore) -> list[Place]:
     """
     fingerprint = store.fingerprint()
     personas = list(store.read("personas", Persona))
-    if len(personas) != fingerprint["personas"]:
+    if len(personas) + _failed(store, "personas") != fingerprint["personas"]:
         raise UserError(
             f"{store.path('personas')} holds {len(personas)} personas of {fingerprint['personas']}", _FINISH
         )
     if not any(fingerprint["questions_per_topic"].values()):
         raise UserError(f"{store.folder} has no questions", "generate with questions_per_topic above 0")
     spans = {stage: persona_spans(store.finished(stage)) for stage in ("histories", "sessions", "questions")}
-    for stage, own in spans.items():
-        for persona in personas:
-            if persona.persona_id not in own:
-                raise UserError(f"{store.path(stage)} holds nothing of persona {persona.persona_id}", _FINISH)
-    return [Place(persona, {stage: own[persona.persona_id] for stage, own in spans.items()}) for persona in personas]
+    lacking = [(stage, p) for p in personas for stage, own in spans.items() if p.persona_id not in own]
+    if lacking and not store.failures():
+        [(stage, persona), *_] = lacking
+        raise UserError(f"{store.path(stage)} holds nothing of persona {persona.persona_id}", _FINISH)
+    incomplete = {persona.persona_id for _, persona in lacking}
+    return [
+        Place(persona, {stage: own[persona.persona_id] for stage, own in spans.items()})
+        for persona in personas
+        if persona.persona_id not in incomplete
+    ]
+
+
+def _failed(store: RunStore, stage: str) -> int:
+    return sum(failure["stage"] == stage for failure in store.failures())
 
 
 def read_material(store: RunStore, place: Place, *, with_questions: bool = True) -> Material:
@@ -134,5 +143,7 @@ def read_material(store: RunStore, place: Place, *, with_questions: bool = True)
     [history] = read("histories", History)
     told = {session.session_id: Piece(session.session_id, session.messages) for session in read("sessions", Session)}
     if any(plan.session_id not in told for topic in history.topics for plan in topic.sessions):
-        raise UserError(f"{store.path('sessions')} lacks sessions of persona {place.persona.persona_id}", _FINISH)
+        if not _failed(store, "sessions"):
+            raise UserError(f"{store.path('sessions')} lacks sessions of persona {place.persona.persona_id}", _FINISH)
+        history = history.up_to_missing(told)
     return Material(place.persona, history, told, tuple(read("questions", Question)) if with_questions else ())

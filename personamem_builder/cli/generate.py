@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections import Counter
 from pathlib import Path
 
 import click
 
 from generation.banks.load import load_banks
 from generation.config import load_config
-from generation.pipeline import BACKENDS, Work
+from generation.errors import UserError
+from generation.llm.backends import OFFLINE, parse_backend
+from generation.pipeline import STAGES, Work
 from generation.pipeline import generate as generate_run
 from generation.preview import estimate as estimate_run
 from generation.preview import preview as preview_run
@@ -20,9 +24,17 @@ from generation.store import RunStore
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: runs/NAME of CONFIG]")
 @click.option(
-    "--backend", type=click.Choice(BACKENDS), default="offline", show_default=True, help="Who writes the text."
+    "--backend",
+    "backends",
+    multiple=True,
+    metavar="[STAGE=]NAME",
+    help="Who writes the text: offline, openai:MODEL or hf:PATH; with STAGE= for that stage alone (repeatable). "
+    "[default: offline]",
 )
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
+@click.option(
+    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of the offline backend."
+)
 @click.option("--preview", is_flag=True, help="Print a sample and write nothing.")
 @click.option("--estimate", is_flag=True, help="Print what the run would take, and write nothing.")
 @click.option(
@@ -33,19 +45,31 @@ from generation.store import RunStore
     help="Print the counts, or the estimate, as JSON.",
 )
 def generate(
-    config: Path, out: Path | None, backend: str, workers: int, preview: bool, estimate: bool, as_json: bool
+    config: Path,
+    out: Path | None,
+    backends: tuple[str, ...],
+    budget: float | None,
+    workers: int,
+    preview: bool,
+    estimate: bool,
+    as_json: bool,
 ) -> None:
     """Generate personas, histories, sessions and questions from CONFIG, a YAML file such as examples/tiny.yaml.
 
     The same command again goes on where an interrupted run stopped. The same configuration gives the same bytes, with
-    any number of workers.
+    any number of workers. Items that a model gives no usable reply for are listed in failed.jsonl, and the exit status
+    is 1; the same command asks for them anew. Replies that were paid for are kept, and never paid for twice.
+
+    openai:MODEL is any OpenAI-compatible endpoint: OPENAI_API_KEY, and OPENAI_BASE_URL for others than OpenAI's own.
 
     personamem generate examples/tiny.yaml --preview
 
     personamem generate examples/full.yaml --out runs/full --workers 2
+
+    personamem generate examples/tiny.yaml --backend openai:MODEL --budget 5 --estimate
     """
     settings = load_config(config)
-    work = Work(settings, load_banks(settings), backend)
+    work = Work(settings, load_banks(settings), *_backends(backends))
     if preview:
         click.echo(preview_run(work))
         return
@@ -54,16 +78,39 @@ def generate(
         return
     folder = out or Path("runs") / config.stem
     store = RunStore.open(folder, work.fingerprint())
-    counts = generate_run(work, store, workers)
+    counts, failures = generate_run(work, store, workers, budget)
     if as_json:
-        click.echo(json.dumps({"run": str(folder), **counts}))
+        click.echo(json.dumps({"run": str(folder), **counts, "failed": len(failures)}))
     else:
         click.echo(f"{folder}: " + ", ".join(f"{count} {stage}" for stage, count in counts.items()))
     asked = settings.personas * len(settings.topics) * sum(settings.questions_per_topic.values())
     if counts["questions"] < asked:
         click.echo(f"note: {asked} questions were asked for; the histories give {counts['questions']}", err=True)
+    if failures:
+        by_stage = Counter(failure.stage for failure in failures)
+        listed = ", ".join(f"{count} {stage}" for stage, count in by_stage.items())
+        click.echo(f"failed: {listed}; why is in {folder / 'failed.jsonl'}", err=True)
+        click.echo(
+            f"next: the same command asks for them anew; or personamem assemble {folder}, without them", err=True
+        )
+        sys.exit(1)
     topic = next(iter(work.banks.topics))
     click.echo(f"next: personamem timeline {folder} --persona 0 --topic {topic}", err=True)
+
+
+def _backends(given: tuple[str, ...]) -> tuple[str, dict[str, str]]:
+    """Return the backend of a run, and those of single stages."""
+    backend, stages = OFFLINE, {}
+    for text in given:
+        stage, equals, name = text.partition("=")
+        if equals and stage in STAGES:
+            stages[stage] = name
+        elif equals and ":" not in stage:
+            raise UserError(f"--backend {text}: there is no stage {stage!r}", f"the stages are {', '.join(STAGES)}")
+        else:
+            backend = text
+        parse_backend(name if equals and stage in STAGES else text)
+    return backend, stages
 
 
 def _print_estimate(work: Work, as_json: bool) -> None:

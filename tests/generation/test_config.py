@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
+from small_banks import TOPICS, small_banks
 
-from generation.config import Config, load_config
+from generation.config import Config, Price, load_config
 from generation.errors import UserError
+from generation.pipeline import Work
 from generation.records import QUESTION_TYPES
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PLAIN = "topics: [writing, email, coding]\n"
 
 
 def written(folder: Path, text: str) -> Path:
@@ -41,6 +45,42 @@ def test_files_are_looked_for_beside_the_configuration(tmp_path: Path) -> None:
     config = load_config(written(tmp_path, text))
     assert config.topics[2] == str(tmp_path / "banks" / "chess.yaml")
     assert config.persona_source == str(tmp_path / "people.jsonl")
+
+
+def test_the_models_of_a_run_can_be_set(tmp_path: Path) -> None:
+    text = (
+        f"{PLAIN}llm:\n  temperature: 0\n  max_tokens: 100\n  concurrency: 32\n  requests_per_minute: 500\n"
+        "  tokens_per_minute: 90000\n"
+        "  prices:\n    gpt-x: {input: 0.5, output: 2}\n    local/model: {input: 0, output: 0}"
+    )
+    llm = load_config(written(tmp_path, text)).llm
+    assert (llm.temperature, llm.max_tokens, llm.concurrency) == (0, 100, 32)
+    assert (llm.requests_per_minute, llm.tokens_per_minute) == (500, 90000)
+    assert llm.prices == {"gpt-x": Price(input=0.5, output=2), "local/model": Price(input=0, output=0)}
+
+
+def fingerprint(backend: str, **llm: Any) -> dict[str, Any]:
+    return Work(Config.model_validate({"topics": TOPICS, "llm": llm}), small_banks(), backend).fingerprint()
+
+
+SETTINGS = {
+    "max_tokens": 99,
+    "concurrency": 3,
+    "requests_per_minute": 7,
+    "tokens_per_minute": 8,
+    "prices": {"gpt-x": {"input": 1, "output": 2}},
+}
+
+
+def test_a_run_with_a_model_is_another_one_at_another_temperature_only() -> None:
+    assert fingerprint("openai:gpt-x") != fingerprint("openai:gpt-x", temperature=0.9)
+    for name, value in SETTINGS.items():
+        assert fingerprint("openai:gpt-x") == fingerprint("openai:gpt-x", **{name: value}), name
+
+
+def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
+    assert "llm" not in fingerprint("offline")
+    assert fingerprint("offline") == fingerprint("offline", temperature=0.9, **SETTINGS)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +117,19 @@ def test_files_are_looked_for_beside_the_configuration(tmp_path: Path) -> None:
             "topics: [writing, email, coding]\nquestions_per_topic: {revisit_reasons_behind_preference_updates: 9}",
             "more questions about reasons than updates_per_topic",
         ),
+        (f"{PLAIN}llm: {{temperatur: 1}}", "unknown key 'llm.temperatur'"),
+        (f"{PLAIN}llm: {{prices: {{gpt-x: {{input: 1, output: 2, cached: 1}}}}}}", "unknown key .*gpt-x.cached"),
+        (f"{PLAIN}llm: {{temperature: 2.1}}", r"llm.temperature: .*less than or equal to 2 .it is 2.1"),
+        (f"{PLAIN}llm: {{temperature: -0.1}}", "llm.temperature: .*greater than or equal to 0"),
+        (f"{PLAIN}llm: {{temperature: .nan}}", "llm.temperature: "),
+        (f"{PLAIN}llm: {{max_tokens: 0}}", "llm.max_tokens: .*greater than or equal to 1"),
+        (f"{PLAIN}llm: {{concurrency: 0}}", "llm.concurrency: .*greater than or equal to 1"),
+        (f"{PLAIN}llm: {{concurrency: 257}}", "llm.concurrency: .*less than or equal to 256"),
+        (f"{PLAIN}llm: {{requests_per_minute: 0}}", "llm.requests_per_minute: .*greater than or equal to 1"),
+        (f"{PLAIN}llm: {{tokens_per_minute: 0}}", "llm.tokens_per_minute: .*greater than or equal to 1"),
+        (f"{PLAIN}llm: {{prices: {{gpt-x: {{input: 1}}}}}}", "llm.prices.gpt-x.output: Field required"),
+        (f"{PLAIN}llm: {{prices: {{gpt-x: {{input: -1, output: 2}}}}}}", "gpt-x.input: .*greater than or equal to 0"),
+        (f"{PLAIN}llm: {{prices: {{gpt-x: {{input: .inf, output: 2}}}}}}", "gpt-x.input: .*finite"),
         ("- writing", "holds no mapping"),
         ("topics: [writing", "is no YAML"),
     ],

@@ -446,7 +446,7 @@ def test_the_counts_are_those_of_the_configuration(moderate: Run) -> None:
 
 def test_generate_returns_the_counts(tmp_path: Path) -> None:
     work = tiny_work(fillers=0)
-    counts = generate(work, RunStore.open(tmp_path / "run", work.fingerprint()))
+    counts = generate(work, RunStore.open(tmp_path / "run", work.fingerprint())).counts
     assert counts == {"personas": 2, "histories": 2, "sessions": 32, "questions": 56, "fillers": 0}
     assert all(RunStore(tmp_path / "run").path(stage).exists() for stage in STAGES)
 

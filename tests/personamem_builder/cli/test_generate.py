@@ -100,7 +100,7 @@ def test_running_again_goes_on_and_changes_nothing(run: Run) -> None:
 
 def test_the_counts_can_be_read_by_a_machine(run: Run) -> None:
     outcome = run(TINY, "--out", "mine", "--json")
-    assert json.loads(outcome.out) == {"run": "mine", **COUNTS}
+    assert json.loads(outcome.out) == {"run": "mine", **COUNTS, "failed": 0}
 
 
 def test_a_preview_writes_nothing(run: Run) -> None:
@@ -225,9 +225,24 @@ def test_every_flag_can_be_set_in_the_environment(run: Run, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
+    ("backend", "complaint"),
+    [
+        ("psychic", "there is no backend 'psychic'"),
+        ("openai:", "there is no backend 'openai:'"),
+        ("sessions=psychic", "there is no backend 'psychic'"),
+        ("chapters=offline", "--backend chapters=offline: there is no stage 'chapters'"),
+    ],
+)
+def test_an_unknown_backend_or_stage_is_named(run: Run, backend: str, complaint: str) -> None:
+    outcome = run(TINY, "--backend", backend)
+    assert outcome.exit_code == 1
+    assert outcome.err.startswith(f"error: {complaint}")
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--backend", "psychic"], "'psychic' is not 'offline'"),
         (["--workers", "0"], "0 is not in the range x>=1"),
         (["--output", "mine"], "No such option"),
     ],

@@ -1,0 +1,285 @@
+"""What calls to language models took and cost, and the budget that ends a run."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
+
+from generation.config import Price, describe
+from generation.errors import UserError
+
+Outcome = Literal["ok", "repaired", "cut", "refusal", "rejected", "error"]
+"""What came of a call: a good reply, a good one to a repair turn, or what was wrong with it."""
+
+_POLL_SECONDS: Final = 0.002
+
+
+class BudgetReached(UserError):
+    """The budget of a run is spent."""
+
+
+class PaidCall(BaseModel):
+    """A line of a ledger.
+
+    Attributes:
+        stage: Which the call was for.
+        template: Of its prompt.
+        model: That was asked.
+        prompt_tokens: Tokens that were sent.
+        reply_tokens: Tokens that came back.
+        cost: In US dollars; None where the model had no price.
+        outcome: What came of it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    stage: str
+    template: str
+    model: str
+    prompt_tokens: NonNegativeInt
+    reply_tokens: NonNegativeInt
+    cost: NonNegativeFloat | None
+    outcome: Outcome
+
+
+@dataclass
+class Line:
+    """The calls of one stage to one model.
+
+    Attributes:
+        stage: The stage.
+        model: The model.
+        calls: How many there were.
+        prompt_tokens: Tokens that were sent.
+        reply_tokens: Tokens that came back.
+        cost: In US dollars; None if that of any of the calls is unknown.
+        outcomes: How often each outcome was.
+    """
+
+    stage: str
+    model: str
+    calls: int = 0
+    prompt_tokens: int = 0
+    reply_tokens: int = 0
+    cost: float | None = 0.0
+    outcomes: dict[Outcome, int] = field(default_factory=dict)
+
+
+class Ledger:
+    """The paid calls of a run: one line of JSON each, in a file that threads and processes append to.
+
+    A line is with the operating system when `record` returns, so that a kill loses at most the calls under way. It is
+    not forced to the disk: that would cost each call milliseconds, and guard only against a loss of power.
+
+    The budget is that of the run, earlier sessions included. A call begins only while what is spent and what the calls
+    under way have reserved stay below it together. If no call costs more than it reserved, the run thus ends at most
+    the cost of one call above its budget, however many are under way; what calls cost beyond their reservations comes
+    on top. Another process is seen only by what it has recorded: each one more may add what it has under way.
+
+    Args:
+        path: The file, `ledger.jsonl` in the folder of a run; made if it is not there.
+        prices: By the name of the model.
+        budget: Most that the run may cost, in US dollars; None for no limit.
+
+    Raises:
+        UserError: The budget is not above 0, or the file is damaged or cannot be written.
+    """
+
+    def __init__(self, path: Path, prices: Mapping[str, Price], budget: float | None = None) -> None:
+        if budget is not None and not budget > 0:
+            raise UserError(f"--budget must be above 0 (it is {budget:g})", "leave it out to spend without a limit")
+        self._path = path
+        self._prices = prices
+        self._budget = budget
+        self._changed = threading.Condition()
+        self._file_lock = FileLock(path.with_name(f".{path.name}.lock"))
+        self._end = 0  # of what was read
+        self._number = 0  # of lines read
+        self._spent = 0.0
+        self._lines: dict[tuple[str, str], Line] = {}
+        self._reserved: list[float] = []
+        self._append(b"")  # a file that cannot be written is found out before anything is paid
+
+    def spent(self) -> float:
+        """Return what the run has cost so far, in US dollars, as far as it is known.
+
+        Raises:
+            UserError: The file is damaged or cannot be read.
+        """
+        with self._changed:
+            self._read()
+            return self._spent
+
+    def check(self) -> None:
+        """Stop the run if its budget is spent.
+
+        Raises:
+            BudgetReached: It is.
+            UserError: The file is damaged or cannot be read.
+        """
+        spent = self.spent()
+        if self._budget is not None and spent >= self._budget:
+            raise BudgetReached(
+                f"stopped after {dollars(spent)} of {dollars(self._budget)}; what is done is kept",
+                "run again with a higher --budget",
+            )
+
+    def require_prices(self, models: Iterable[str]) -> None:
+        """Refuse models without a price if there is a budget.
+
+        Raises:
+            UserError: There is, and a model has none.
+        """
+        missing = [model for model in dict.fromkeys(models) if model not in self._prices]
+        if missing and self._budget is not None:
+            keys = ", ".join(f"{model}: {{input: …, output: …}}" for model in missing)
+            raise UserError(
+                f"--budget needs the price of {', '.join(missing)}",
+                f"add it to llm.prices in the configuration, in dollars a million tokens: {keys}",
+            )
+
+    @contextmanager
+    def reserve(self, model: str, prompt_tokens: int, reply_tokens: int) -> Iterator[None]:
+        """Keep money back for a call, for as long as the block lasts; `record` the call inside it.
+
+        Where the budget is not spent but all reserved, this waits for other calls to end: they may cost less. A thread
+        must not reserve twice at a time.
+
+        Args:
+            model: That is asked.
+            prompt_tokens: Most tokens that are sent.
+            reply_tokens: Most tokens that come back.
+
+        Raises:
+            BudgetReached: The budget is spent.
+            UserError: There is a budget and the model has no price, or the file is damaged or cannot be read.
+        """
+        self.require_prices([model])
+        cost = price_of(model, prompt_tokens, reply_tokens, self._prices) or 0.0
+        with self._changed:
+            while True:
+                self.check()
+                if self._budget is None or self._spent + sum(self._reserved) < self._budget:
+                    break
+                self._changed.wait()
+            self._reserved.append(cost)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._reserved.remove(cost)
+                self._changed.notify_all()
+
+    def record(
+        self, *, stage: str, template: str, model: str, prompt_tokens: int, reply_tokens: int, outcome: Outcome
+    ) -> None:
+        """Append a call.
+
+        Args:
+            stage: Which it was for.
+            template: Of its prompt.
+            model: That was asked.
+            prompt_tokens: Tokens that were sent.
+            reply_tokens: Tokens that came back.
+            outcome: What came of it.
+
+        Raises:
+            UserError: The file cannot be written; what was written before is kept.
+        """
+        call = PaidCall(
+            stage=stage,
+            template=template,
+            model=model,
+            prompt_tokens=prompt_tokens,
+            reply_tokens=reply_tokens,
+            cost=price_of(model, prompt_tokens, reply_tokens, self._prices),
+            outcome=outcome,
+        )
+        with self._changed:
+            self._append(f"{call.model_dump_json()}\n".encode())
+
+    def summary(self) -> list[Line]:
+        """Return what each stage took of each model, in the order of their first calls.
+
+        Raises:
+            UserError: The file is damaged or cannot be read.
+        """
+        with self._changed:
+            self._read()
+            return [replace(line, outcomes=dict(line.outcomes)) for line in self._lines.values()]
+
+    def _append(self, line: bytes) -> None:
+        """Write a line after the last whole one: while the file is locked, half a line is what a kill left."""
+        try:
+            with self._file_lock.acquire(poll_interval=_POLL_SECONDS), self._path.open("ab") as file:
+                self._read()
+                if file.tell() > self._end:
+                    file.truncate(self._end)
+                file.write(line)
+            self._read()
+        except OSError as error:
+            hint = "free some space, or mend the folder's rights, and run again; what is done is kept"
+            raise UserError(f"{self._path} cannot be written: {error.strerror}", hint) from error
+
+    def _read(self) -> None:
+        """Take in the whole lines that came since the last time, by whomever."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._end)
+                data = file.read()
+                cut = file.seek(0, os.SEEK_END) < self._end
+        except OSError as error:
+            raise UserError(f"{self._path} cannot be read: {error.strerror}", "restore it and run again") from error
+        if cut:
+            raise UserError(f"{self._path} was cut or replaced while the run used it", "restore it and run again")
+        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
+            try:
+                call = PaidCall.model_validate_json(line)
+            except ValidationError as error:
+                raise UserError(
+                    f"{self._path}, line {self._number + 1} is damaged: {describe(error)}",
+                    "restore the file, or move it away: what it holds is then not counted as spent",
+                ) from error
+            self._add(call)
+            self._number += 1
+            self._end += len(line)
+
+    def _add(self, call: PaidCall) -> None:
+        line = self._lines.setdefault((call.stage, call.model), Line(call.stage, call.model))
+        line.calls += 1
+        line.prompt_tokens += call.prompt_tokens
+        line.reply_tokens += call.reply_tokens
+        line.outcomes[call.outcome] = line.outcomes.get(call.outcome, 0) + 1
+        cost = call.cost
+        if cost is None:  # the price may have become known since
+            cost = price_of(call.model, call.prompt_tokens, call.reply_tokens, self._prices)
+        self._spent += cost or 0.0
+        line.cost = None if line.cost is None or cost is None else line.cost + cost
+
+
+def price_of(model: str, prompt_tokens: int, reply_tokens: int, prices: Mapping[str, Price]) -> float | None:
+    """Return what calls cost in US dollars, or None if the price of the model is unknown.
+
+    Args:
+        model: That is asked.
+        prompt_tokens: Tokens that are sent.
+        reply_tokens: Tokens that come back.
+        prices: By the name of the model.
+    """
+    if model not in prices:
+        return None
+    price = prices[model]
+    return (prompt_tokens * price.input + reply_tokens * price.output) / 1_000_000
+
+
+def dollars(amount: float) -> str:
+    """Return an amount as it is shown: with cents, or with two digits where it is less than a dollar."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.2g}"
