@@ -20,7 +20,7 @@ from generation.llm.offline.backend import OfflineBackend
 from generation.parallel import ordered_results, process_pool
 from generation.progress import track
 from generation.prompts import template_digests
-from generation.question_plans import QuestionPlan, plan_questions
+from generation.question_plans import plan_questions
 from generation.records import Filler, History, Persona, Question, Record, Session
 from generation.stages.fillers import filler_tasks, write_filler
 from generation.stages.histories import draw_history, write_history
@@ -202,21 +202,18 @@ def generate(work: Work, store: RunStore, workers: int = 1, budget: float | None
         runner.run("histories", [draw_history(config, persona, banks) for persona in personas.values()])
         pairs = [(personas[h.persona_id], h) for h in store.read("histories", History)]
         runner.run("sessions", [t for p, h in pairs for t in session_tasks(config, p, h, banks)])
-        pairs = _told(pairs, store)
-        runner.run("questions", [q for p, h in pairs for q in plan_questions(config, p, h, banks) if _is_told(q, h)])
+        told = _told(pairs, store)
+        plans = [plan for p, h in pairs for plan in plan_questions(config, p, h, banks)]
+        runner.run("questions", [plan for plan in plans if told.issuperset(plan.after_session_ids)])
         runner.run("fillers", filler_tasks(config))
         return Generated(runner.counts, runner.failures)
 
 
-def _told(pairs: Sequence[tuple[Persona, History]], store: RunStore) -> list[tuple[Persona, History]]:
-    """Leave out of each history the sessions that are not there, and those of their topics that come after them."""
+def _told(pairs: Sequence[tuple[Persona, History]], store: RunStore) -> set[str]:
+    """Return the sessions that contexts can hold: those that are there, but for those behind a gap in their topic."""
     there = {session.session_id for session in store.read("sessions", Session)}
-    return [(persona, history.up_to_missing(there)) for persona, history in pairs]
-
-
-def _is_told(plan: QuestionPlan, history: History) -> bool:
-    told = {session.session_id for topic in history.topics for session in topic.sessions}
-    return told.issuperset(plan.after_session_ids)
+    cut = [history.up_to_missing(there) for _, history in pairs]
+    return {session.session_id for history in cut for topic in history.topics for session in topic.sessions}
 
 
 class _Runner:

@@ -115,6 +115,10 @@ class Client:
         cache: Where good replies are kept; None for a backend that costs nothing.
         attempts: How many conversations are begun, each with a seed of its own, before an item is given up.
         account: Where calls are written down; None for a backend that costs nothing.
+
+    Attributes:
+        is_free_writer: Whether the backend may write anything, so that what a text says has to be read back. The
+            offline backend writes what it is told by construction.
     """
 
     def __init__(
@@ -128,6 +132,7 @@ class Client:
         self._cache = cache
         self._attempts = attempts
         self._account = account
+        self.is_free_writer = backend.identity.get("backend") != "offline"
 
     def ask(self, request: Request, schema: type[S], check: Callable[[S], list[str]] = lambda _: []) -> S:
         """Ask for one reply.
