@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from generation.llm.backends import OFFLINE
 from generation.llm.client import Request
+from generation.llm.ledger import price_of
 from generation.pipeline import Work
 from generation.prompts import render
 from generation.question_plans import QuestionPlan, plan_questions
@@ -76,6 +77,8 @@ class Estimate(NamedTuple):
         prompt_tokens: About how many tokens are sent, repairs apart.
         reply_tokens: About how many come back.
         seconds: How long the offline backend takes for them, in one process.
+        model: That is asked; empty for the offline backend.
+        cost: In US dollars; None where the price of the model is unknown.
     """
 
     template: str
@@ -83,6 +86,8 @@ class Estimate(NamedTuple):
     prompt_tokens: int
     reply_tokens: int
     seconds: float
+    model: str
+    cost: float | None
 
 
 def estimate(work: Work) -> list[Estimate]:
@@ -106,12 +111,23 @@ def estimate(work: Work) -> list[Estimate]:
     counts["session"] = config.personas * len(config.topics) * config.periods
     if "filler" in counts:
         counts["filler"] = len(filler_tasks(config))
-    return [_estimate(template, counts[template], calls) for template, calls in measured.items()]
+    return [_estimate(work, template, counts[template], calls) for template, calls in measured.items()]
 
 
-def _estimate(template: str, count: int, measured: list[tuple[int, int, float]]) -> Estimate:
+_STAGES: Final = {
+    "persona": "personas",
+    "general_history": "histories",
+    "session": "sessions",
+    "filler": "fillers",
+}
+"""The stages of templates; all others are for questions."""
+
+
+def _estimate(work: Work, template: str, count: int, measured: list[tuple[int, int, float]]) -> Estimate:
     prompt, reply, seconds = (count * sum(values) / len(measured) for values in zip(*measured, strict=True))
-    return Estimate(template, count, round(prompt), round(reply), seconds)
+    model = work.backend_of(_STAGES.get(template, "questions")).model
+    cost = price_of(model, round(prompt), round(reply), work.config.llm.prices) if model else 0.0
+    return Estimate(template, count, round(prompt), round(reply), seconds, model, cost)
 
 
 def _calls(work: Work) -> Iterator[tuple[Request, float, str]]:

@@ -118,10 +118,19 @@ def _print_estimate(work: Work, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([entry._asdict() for entry in entries]))
         return
-    click.echo(f"{'call':45} {'calls':>7} {'prompt tokens':>14} {'reply tokens':>13}")
+    click.echo(f"{'call':45} {'calls':>7} {'prompt tokens':>14} {'reply tokens':>13}  {'$':>8}")
     for entry in entries:
-        click.echo(f"{entry.template:45} {entry.calls:7,} {entry.prompt_tokens:14,} {entry.reply_tokens:13,}")
+        cost = "unknown" if entry.cost is None else f"{entry.cost:.2f}"
+        figures = f"{entry.calls:7,} {entry.prompt_tokens:14,} {entry.reply_tokens:13,}  {cost:>8}"
+        click.echo(f"{entry.template:45} {figures}  {entry.model}".rstrip())
     prompts, replies = (sum(getattr(entry, name) for entry in entries) for name in ("prompt_tokens", "reply_tokens"))
-    click.echo(f"{'all':45} {sum(entry.calls for entry in entries):7,} {prompts:14,} {replies:13,}")
-    seconds = sum(entry.seconds for entry in entries)
-    click.echo(f"the offline backend needs about {seconds:.0f} s in one process and costs nothing", err=True)
+    costs = [entry.cost for entry in entries]
+    known = f"{sum(cost for cost in costs if cost is not None):.2f}{' and more' if None in costs else ''}"
+    click.echo(f"{'all':45} {sum(entry.calls for entry in entries):7,} {prompts:14,} {replies:13,}  {known:>8}")
+    if not any(entry.model for entry in entries):
+        seconds = sum(entry.seconds for entry in entries)
+        click.echo(f"the offline backend needs about {seconds:.0f} s in one process and costs nothing", err=True)
+        return
+    click.echo("note: repairs, and the calls that read texts back, come on top", err=True)
+    if unpriced := list(dict.fromkeys(entry.model for entry in entries if entry.cost is None)):
+        click.echo(f"note: llm.prices in the configuration lacks {', '.join(unpriced)}", err=True)

@@ -115,11 +115,12 @@ def test_an_estimate_writes_nothing_and_adds_up(run: Run) -> None:
     outcome = run(TINY, "--estimate")
     assert outcome.exit_code == 0
     header, *rows, total = outcome.out.splitlines()
-    assert header.split() == ["call", "calls", "prompt", "tokens", "reply", "tokens"]
-    numbers = [[int(number.replace(",", "")) for number in row.split()[1:]] for row in rows]
+    assert header.split() == ["call", "calls", "prompt", "tokens", "reply", "tokens", "$"]
+    numbers = [[int(number.replace(",", "")) for number in row.split()[1:4]] for row in rows]
+    assert {row.split()[4] for row in (*rows, total)} == {"0.00"}
     assert [row.split()[0] for row in rows] == ["persona", "general_history", "session", *QUESTION_TYPES, "filler"]
     assert total.split()[0] == "all"
-    assert [int(number.replace(",", "")) for number in total.split()[1:]] == [
+    assert [int(number.replace(",", "")) for number in total.split()[1:4]] == [
         sum(column) for column in zip(*numbers, strict=True)
     ]
     assert sum(row[0] for row in numbers) == sum(COUNTS.values())
@@ -131,7 +132,22 @@ def test_an_estimate_can_be_read_by_a_machine(run: Run) -> None:
     entries = json.loads(run(TINY, "--estimate", "--json").out)
     assert {entry["template"] for entry in entries} >= {"session", "filler", *QUESTION_TYPES}
     assert sum(entry["calls"] for entry in entries) == sum(COUNTS.values())
-    assert set(entries[0]) == {"template", "calls", "prompt_tokens", "reply_tokens", "seconds"}
+    assert set(entries[0]) == {"template", "calls", "prompt_tokens", "reply_tokens", "seconds", "model", "cost"}
+
+
+def test_an_estimate_says_what_a_model_costs_as_far_as_prices_are_known(run: Run, tmp_path: Path) -> None:
+    priced = tmp_path / "priced.yaml"
+    prices = "llm: {prices: {parrot: {input: 2.0, output: 8.0}}}"
+    priced.write_text(f"{Path(TINY).read_text()}\n{prices}\n")
+    backends = ["--backend", "openai:parrot", "--backend", "fillers=openai:jay"]
+    entries = {e["template"]: e for e in json.loads(run(str(priced), *backends, "--estimate", "--json").out)}
+    session = entries["session"]
+    assert session["model"] == "parrot"
+    assert session["cost"] == pytest.approx((session["prompt_tokens"] * 2 + session["reply_tokens"] * 8) / 1e6)
+    assert (entries["filler"]["model"], entries["filler"]["cost"]) == ("jay", None)
+    outcome = run(str(priced), *backends, "--estimate")
+    assert outcome.out.splitlines()[-1].endswith("and more")
+    assert "llm.prices in the configuration lacks jay" in outcome.err
 
 
 @pytest.mark.parametrize("flags", [[], ["--preview"], ["--estimate"]])
