@@ -16,6 +16,9 @@ ALL: Final = "all"
 
 _EXAMPLES: Final = 5
 
+_FEW: Final = 100
+"""With fewer questions Student's t makes intervals that are too short, see `statistics.bootstrap_interval`."""
+
 
 class SharedContext(NamedTuple):
     """A shared context.
@@ -125,7 +128,8 @@ def _accuracy(
 ) -> Finding:
     own = [credits_[i] for i in chosen]
     personas = [split.rows[i]["persona_id"] for i in chosen]
-    estimate = statistics.overall(own, personas)
+    interval = statistics.overall if len(own) >= _FEW else statistics.bootstrap_interval
+    estimate = interval(own, personas)
     return Finding(
         check=check,
         split=split.name,
