@@ -1,0 +1,118 @@
+"""A whole audit: all checks of all splits, and what it finds in the official release."""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from pathlib import Path
+
+import pytest
+from official_splits import official_questions
+from small_datasets import make_dataset
+from symmetric import symmetric
+
+from personamem_builder.audit.audit import Audit, audit, audit_splits
+from personamem_builder.audit.gates import Gate, Judged, Limit, judge, read_gates
+from personamem_builder.audit.probes import PROBES, probe_credits
+from personamem_builder.dataset.folder import read_manifest
+
+GROUPS = ["surface", "probe", "cue", "balance", "text", "integrity", "reader"]
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_dataset(tmp_path_factory.mktemp("generated"))
+
+
+def groups(found: Audit) -> list[str]:
+    return list(dict.fromkeys(one.finding.check.partition(".")[0] for one in found.judged))
+
+
+def test_a_dataset_folder_is_named_with_its_digest(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = audit(dataset, (), read_gates())
+    assert (found.source, found.digest) == ("personamem", read_manifest(dataset)["digest"])
+    assert [split.name for split in found.splits] == ["32k"]
+    monkeypatch.chdir(dataset)
+    assert audit(Path(), (), {}).source == "personamem"
+
+
+def test_other_things_have_no_digest(dataset: Path) -> None:
+    found = audit(dataset.parent / "run", (), read_gates())
+    assert (found.source, found.digest) == ("run", "")
+
+
+def test_all_groups_of_checks_are_made_and_held_against_the_gates(dataset: Path) -> None:
+    found = audit(dataset, (), read_gates())
+    assert groups(found) == GROUPS
+    assert list(found.judged) == judge([one.finding for one in found.judged], read_gates())
+    assert found.failed == [one for one in found.judged if one.verdict == "FAIL"]
+
+
+def test_splits_are_audited_each_for_itself() -> None:
+    one, other = (
+        dataclasses.replace(symmetric(seed, personas=4, each=12), name=name) for seed, name in ((1, "32k"), (2, "own"))
+    )
+    together = audit_splits([one, other], read_gates())
+    apart = [judged for split in (one, other) for judged in audit_splits([split], read_gates()).judged]
+    assert list(together.judged) == apart
+    assert {judged.finding.split for judged in together.judged} == {"32k", "own"}
+
+
+def test_credits_of_the_probes_are_kept() -> None:
+    split = symmetric(personas=4, each=12)
+    found = audit_splits([split], {})
+    assert found.probes == {"32k": probe_credits(split)}
+    assert list(found.probes["32k"]) == list(PROBES)
+
+
+def test_what_a_model_answered_is_judged_too() -> None:
+    split = symmetric(personas=4, each=12)
+    gates = {"model.no_context": Gate(all=Limit(lower_above_chance=0.0))}
+    right = {row["question_id"]: 1.0 for row in split.rows}
+    [failed] = audit_splits([split], gates, {"32k": {"no_context": right}}).failed
+    assert failed.finding.check == "model.no_context"
+    assert groups(audit_splits([split], gates, {"128k": {"no_context": right}})) == GROUPS, "asked about another split"
+
+
+# --- the official release
+
+
+@cache
+def official(split: str) -> dict[tuple[str, str], Judged]:
+    """Audit a split of the official release, of which only the questions are read."""
+    found = audit_splits([official_questions(split)], read_gates())
+    return {(one.finding.check, one.finding.slice): one for one in found.judged}
+
+
+@pytest.mark.parametrize(
+    ("split", "identical", "letters", "merged"),
+    [
+        pytest.param("32k", 17, "pass", 1),
+        pytest.param("128k", 115, "FAIL", 0, marks=pytest.mark.slow),
+        pytest.param("1M", 120, "pass", 0, marks=pytest.mark.slow),
+    ],
+)
+def test_the_official_release_fails(split: str, identical: int, letters: str, merged: int) -> None:
+    found = official(split)
+    typed = found["probe.typed", "all"]
+    assert (typed.finding.value or 0) > 0.75
+    assert typed.verdict == "FAIL"
+    for check in ("surface.longest", "surface.central", "surface.overlap", "cue.words"):
+        assert found[check, "all"].verdict == "FAIL", check
+    assert found["surface.shortest", "suggest_new_ideas"].verdict == "FAIL"
+    assert found["surface.longest", "revisit_reasons_behind_preference_updates"].verdict == "FAIL"
+    twins = found["balance.identical_options", "all"]
+    assert (twins.finding.value, twins.verdict) == (identical, "FAIL")
+    assert found["balance.letters", "all"].verdict == letters
+    labels = found["balance.merged_labels", "all"]
+    assert (labels.finding.value, labels.verdict) == (merged, "")
+    assert ("recalling_facts_mentioned_by_the_user (17)" in labels.finding.note) == bool(merged)
+
+
+def test_the_official_contexts_are_whole(release_dir: Path) -> None:
+    """What is wrong with 32k is its options: its contexts, references and lengths are as they are stated."""
+    found = {one.finding.check: one.verdict for one in audit(release_dir, ["32k"], read_gates()).judged}
+    verdicts = {check: verdict for check, verdict in found.items() if check.startswith("integrity.") and verdict}
+    for check in ("missing_contexts", "orphan_contexts", "end_index", "letters", "tokens", "distance"):
+        assert f"integrity.{check}" in verdicts
+    assert set(verdicts.values()) == {"pass"}

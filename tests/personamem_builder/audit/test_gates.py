@@ -1,0 +1,319 @@
+"""Limits: what each says of a finding, what is not judged, and that wider ones never fail more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from symmetric import TYPES, symmetric
+
+from generation.errors import UserError
+from personamem_builder.audit.audit import audit_splits
+from personamem_builder.audit.gates import Gate, Judged, Limit, Verdict, failed, judge, read_gates
+from personamem_builder.audit.records import AuditedSplit, Finding
+from personamem_builder.statistics import simultaneous_interval
+
+
+def rate(value: float = 0.27, error: float = 0.02, n: int = 200, **changes: Any) -> Finding:
+    """Return a rate of right answers with an interval of two errors to either side."""
+    finding = Finding(
+        "surface.longest", "32k", "all", value, value - 2 * error, value + 2 * error, error, n, clusters=20, chance=0.25
+    )
+    return finding._replace(**changes)
+
+
+def count(value: float, check: str = "integrity.letters") -> Finding:
+    return Finding(check, "32k", value=value, n=200)
+
+
+def under(finding: Finding, **limit: Any) -> Judged:
+    [judged] = judge([finding], {"*": Gate(all=Limit(**limit), types=Limit(**limit))})
+    return judged
+
+
+ONE_PERSONA = rate()._replace(low=None, high=None, error=None, clusters=1)
+
+
+# --- one limit, one finding
+
+
+@pytest.mark.parametrize(
+    ("finding", "limit", "said", "verdict"),
+    [
+        (count(0), {"max": 0}, "at most 0", "pass"),
+        (count(1), {"max": 0}, "at most 0", "FAIL"),
+        (count(0.1 + 0.2), {"max": 0.3}, "at most 0.3", "pass"),  # what rounding adds is no fault
+        (count(0.01), {"min": 0.01}, "at least 0.01", "pass"),
+        (count(0.009), {"min": 0.01}, "at least 0.01", "FAIL"),
+        (rate(0.26), {"upper_above_chance": 0.05}, "upper end at most 30.0", "pass"),
+        (rate(0.27), {"upper_above_chance": 0.05}, "upper end at most 30.0", "FAIL"),
+        (rate(0.40, chance=0.5), {"upper_above_chance": 0.0}, "upper end at most 50.0", "pass"),
+        (rate(0.28), {"lower_above_chance": 0.0}, "lower end at most 25.0", "pass"),
+        (rate(0.30), {"lower_above_chance": 0.0}, "lower end at most 25.0", "FAIL"),
+        (rate(0.30), {"lower_above_chance": 0.02}, "lower end at most 27.0", "pass"),
+        (rate(0.28), {"holds_chance": 0.95}, "25.0 within 23.9 to 32.4", "pass"),
+        (rate(0.32), {"holds_chance": 0.95}, "25.0 within 27.8 to 36.4", "FAIL"),
+        (rate(0.18), {"holds_chance": 0.95}, "25.0 within 14.0 to 22.6", "FAIL"),
+    ],
+)
+def test_a_limit(finding: Finding, limit: dict[str, float], said: str, verdict: Verdict) -> None:
+    assert under(finding, **limit) == Judged(finding, said, verdict)
+
+
+def test_of_several_limits_each_has_to_be_met() -> None:
+    judged = under(rate(0.27), min=0.1, max=0.26)
+    assert (judged.limit, judged.verdict) == ("at most 0.26; at least 0.1", "FAIL")
+    assert under(rate(0.26), min=0.1, max=0.26).verdict == "pass"
+
+
+@pytest.mark.parametrize(
+    ("finding", "limit"),
+    [
+        (Finding("text.gold_in_context", "32k", needs="contexts"), {"max": 0, "min": 0, "holds_chance": 0.95}),
+        (rate(n=99), {"max": 0.0, "min_n": 100}),
+        (rate(), {}),
+        (rate(), {"min_n": 10}),
+        # One persona has no interval, and a count has no chance.
+        (
+            rate()._replace(low=None, high=None, error=None, clusters=1),
+            {"upper_above_chance": 0.0, "holds_chance": 0.95},
+        ),
+        (count(7), {"lower_above_chance": 0.0, "upper_above_chance": 0.0, "holds_chance": 0.95}),
+    ],
+)
+def test_what_cannot_be_judged_neither_passes_nor_fails(finding: Finding, limit: dict[str, float]) -> None:
+    assert under(finding, **limit) == Judged(finding, "", "")
+
+
+def test_enough_questions_are_judged() -> None:
+    assert under(rate(n=100), max=0.0, min_n=100).verdict == "FAIL"
+
+
+def test_all_questions_and_types_have_limits_of_their_own() -> None:
+    gates = {"*": Gate(all=Limit(max=0.2), types=Limit(max=0.3))}
+    verdicts = [one.verdict for one in judge([rate(), rate(slice=TYPES[0]), rate(slice=TYPES[1])], gates)]
+    assert verdicts == ["FAIL", "pass", "pass"]
+
+
+def test_the_first_pattern_that_fits_decides() -> None:
+    strict, lenient, none = (Gate(all=Limit(max=most)) for most in (0.2, 0.3, None))
+    findings = [rate(check=check) for check in ("surface.longest", "surface.central", "probe.words", "cue.words")]
+    gates = {"surface.longest": lenient, "surface.*": strict, "probe.*": none, "*.words": strict}
+    assert [one.verdict for one in judge(findings, gates)] == ["pass", "FAIL", "", "FAIL"]
+    reordered = {pattern: gates[pattern] for pattern in ("surface.*", "surface.longest", "*.words", "probe.*")}
+    assert [one.verdict for one in judge(findings, reordered)] == ["FAIL", "FAIL", "FAIL", "FAIL"]
+    assert [one.verdict for one in judge(findings, {"model.*": strict})] == [""] * 4
+
+
+def test_findings_come_back_in_their_order() -> None:
+    findings = [rate(0.5), count(0), rate(0.25), Finding("text.persona_overlap", "32k", needs="contexts")]
+    judged = judge(findings, {"*": Gate(all=Limit(max=0.3))})
+    assert [one.finding for one in judged] == findings
+    assert failed(judged) == judged[:1]
+
+
+# --- many intervals at once
+
+
+def widths(findings: list[Finding], gates: dict[str, Gate]) -> list[str]:
+    return [one.limit for one in judge(findings, gates)]
+
+
+def test_intervals_of_a_gate_and_a_split_are_as_wide_as_their_number_asks_for() -> None:
+    holds = Gate(all=Limit(holds_chance=0.95), types=Limit(holds_chance=0.95, min_n=30))
+    gates = {"surface.*": holds, "text.*": holds}
+    family = [rate(check=f"surface.{name}", slice=slice_) for name in "abc" for slice_ in ("all", TYPES[0])]
+    others = [
+        *(rate(check="surface.a", slice=TYPES[1], n=29),),  # is not judged, and so misses nothing
+        Finding("surface.d", "32k", needs="contexts"),
+        *(rate(check=f"surface.{name}", split="128k") for name in "ab"),
+        rate(check="text.persona_overlap"),
+    ]
+    said = widths([*family, *others], gates)
+    for limit, number in zip([said[0], *said[-3:]], (6, 2, 2, 1), strict=True):
+        low, high = simultaneous_interval(0.27, 0.02, 20, 0.95, number) or (0, 0)
+        assert limit == f"25.0 within {100 * low:.1f} to {100 * high:.1f}"
+    assert said[6:8] == ["", ""]
+    assert len(set(said[:6])) == 1
+
+
+def test_what_fails_alone_may_be_luck_among_many() -> None:
+    gates = {"surface.*": Gate(all=Limit(holds_chance=0.95))}
+    odd = rate(0.30)
+    assert [one.verdict for one in judge([odd], gates)] == ["FAIL"]
+    assert {one.verdict for one in judge([odd, *[rate(0.25)] * 49], gates)} == {"pass"}
+
+
+FRACTION = st.floats(0, 1)
+FINDINGS = st.lists(
+    st.builds(
+        lambda value, error, n, name, chance: rate(value, error, n, check=f"surface.{name}", chance=chance),
+        FRACTION,
+        st.floats(0, 0.3),
+        st.integers(1, 300),
+        st.sampled_from("abc"),
+        st.sampled_from([0.25, 0.5, None]),
+    ),
+    min_size=1,
+    max_size=6,
+)
+OF_CHANCE = st.none() | st.floats(-0.5, 0.5)
+LIMITS = st.fixed_dictionaries(
+    {
+        "max": st.none() | FRACTION,
+        "min": st.none() | FRACTION,
+        "upper_above_chance": OF_CHANCE,
+        "lower_above_chance": OF_CHANCE,
+        "holds_chance": st.none() | st.floats(0.01, 0.99),
+    }
+)
+
+
+@given(FINDINGS, LIMITS, st.lists(st.floats(0, 0.5), min_size=5, max_size=5))
+def test_a_wider_limit_never_fails_what_passed(
+    findings: list[Finding], limits: dict[str, float | None], by: list[float]
+) -> None:
+    wider = {
+        name: None if value is None else value - more if name == "min" else value + more
+        for (name, value), more in zip(limits.items(), by, strict=True)
+    }
+    if limits["holds_chance"] is not None:
+        wider["holds_chance"] = limits["holds_chance"] + by[4] * (1 - limits["holds_chance"])
+    before = judge(findings, {"*": Gate(all=Limit(**limits))})
+    after = judge(findings, {"*": Gate(all=Limit(**wider))})
+    for one, other in zip(before, after, strict=True):
+        assert (one.verdict, other.verdict) != ("pass", "FAIL"), (one, other)
+        assert bool(one.verdict) == bool(other.verdict)
+
+
+# --- the file
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "own.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_is_read_in_its_order(tmp_path: Path) -> None:
+    text = "surface.longest: {}\nsurface.*:\n  all: {max: 0.3}\n  types: {holds_chance: 0.9, min_n: 5}\n"
+    assert list(read_gates(written(tmp_path, text)).items()) == [
+        ("surface.longest", Gate()),
+        ("surface.*", Gate(all=Limit(max=0.3), types=Limit(holds_chance=0.9, min_n=5))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("probe.*: {al: {max: 1}}", ["unknown key 'probe.*.al'"]),
+        ("probe.*: {all: {maximum: 1}}", ["unknown key 'probe.*.all.maximum'"]),
+        ("probe.*: {all: {max: much}}", ["probe.*.all.max: ", "(it is 'much')"]),
+        ("probe.*: {types: {holds_chance: 95}}", ["probe.*.types.holds_chance: ", "less than 1", "(it is 95)"]),
+        ("probe.*: 3\ncue.*: {all: 4}", ["probe.*: ", "(it is 3)", "cue.*.all: ", "(it is 4)"]),  # all at once
+        ("probe.*: {all: {max: 1", ["cannot be read as YAML: "]),
+        ("- probe.*", ["valid dictionary"]),
+        ("", ["valid dictionary"]),
+    ],
+)
+def test_a_file_that_says_something_else_is_an_error_that_names_it(
+    tmp_path: Path, text: str, faults: list[str]
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(UserError) as raised:
+        read_gates(path)
+    assert raised.value.message.startswith(f"{path}")
+    assert all(fault in raised.value.message for fault in faults), raised.value.message
+    assert "gates.yaml" in raised.value.hint
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for path in (tmp_path / "absent.yaml", tmp_path, binary):
+        with pytest.raises(UserError, match="cannot be read as YAML"):
+            read_gates(path)
+
+
+# --- the release standard
+
+UNJUDGED = {
+    "balance.merged_labels",
+    "text.option_in_context",
+    "integrity.repeated_questions",
+    "integrity.across_personas",
+    "reader.first_held",
+    "reader.last_mentioned",
+    "model.evidence",
+    "model.full",
+    "model.context_gain",
+    "model.full_minus_wrong_user",
+}
+"""Checks without a limit, on purpose: they describe a benchmark, or a model."""
+
+
+@pytest.fixture(scope="module")
+def checks() -> set[str]:
+    """The names of all checks."""
+    split = symmetric(personas=4, each=12)
+    arms = {arm: dict.fromkeys([row["question_id"] for row in split.rows], 0.5) for arm in ("no_context", "wrong_user")}
+    findings = audit_splits([split], {}, {split.name: arms}).judged
+    return {one.finding.check for one in findings}
+
+
+def test_every_check_has_a_limit_or_is_known_to_have_none(checks: set[str]) -> None:
+    gates = read_gates()
+    limited = {
+        check for check in checks if judge([rate(check=check), rate(check=check, slice=TYPES[0])], gates)[0].verdict
+    }
+    assert checks - limited == UNJUDGED
+    groups = {check.partition(".")[0] for check in checks}
+    assert groups == {"surface", "probe", "cue", "balance", "text", "integrity", "reader", "model"}
+
+
+def test_no_pattern_of_the_standard_is_idle_or_hidden(checks: set[str]) -> None:
+    """A pattern that comes after a wider one, or fits no check, would say something that is not done."""
+    seen: set[str] = set()
+    for pattern in read_gates():
+        own = {check for check in checks if judge([rate(check=check)], {pattern: Gate(all=Limit(max=1))})[0].verdict}
+        assert own - seen, pattern
+        seen |= own
+
+
+@pytest.mark.parametrize(
+    ("finding", "verdict"),
+    [
+        (rate(0.28, 0.01, check="probe.words"), "pass"),
+        (rate(0.281, 0.01, check="probe.words"), "FAIL"),
+        (rate(0.1, 0.01, check="probe.words"), "pass"),
+        (rate(0.34, 0.01, n=100, slice=TYPES[0], check="probe.typed"), "FAIL"),
+        (rate(0.34, 0.01, n=99, slice=TYPES[0], check="probe.typed"), ""),
+        (rate(0.33, 0.01, n=100, slice=TYPES[0], check="probe.typed"), "pass"),
+        (count(1.0, "reader.evidence"), "pass"),
+        (count(0.999, "reader.evidence"), "FAIL"),
+        (count(1, "integrity.orphan_contexts"), "FAIL"),
+        (count(1, "reader.replay"), "FAIL"),
+        (count(0.02, "balance.letters"), "pass"),
+        (count(0.001, "balance.letters"), "FAIL"),
+        (count(17, "balance.identical_options"), "FAIL"),
+        (rate(0.27, 0.02, check="model.no_context"), "pass"),
+        (rate(0.30, 0.02, check="model.no_context"), "FAIL"),
+    ],
+)
+def test_the_standard(finding: Finding, verdict: Verdict) -> None:
+    assert judge([finding], read_gates())[0].verdict == verdict
+
+
+def test_the_standard_judges_no_split_by_what_it_lacks() -> None:
+    split = symmetric(personas=4, each=12)
+    alone = AuditedSplit("alone", [{k: v for k, v in row.items() if k not in LACKING} for row in split.rows])
+    judged = audit_splits([alone], read_gates()).judged
+    lacking = [one for one in judged if one.finding.needs]
+    assert {one.finding.needs for one in lacking} >= {"contexts", "generated data"}
+    assert {one.verdict for one in lacking} == {""}
+
+
+LACKING = {"shared_context_id", "end_index_in_shared_context", "option_states", "evidence_message_indices"}

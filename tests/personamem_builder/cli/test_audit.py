@@ -1,0 +1,287 @@
+"""`personamem audit`, and what `personamem build` does with it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from small_runs import CLI, contents, make_run, tiny_work
+
+from personamem_builder.assemble.assemble import assemble
+from personamem_builder.assemble.sizes import chosen_sizes
+from personamem_builder.audit.audit import audit
+from personamem_builder.audit.gates import read_gates
+from personamem_builder.audit.render import to_json
+from personamem_builder.cli import cli, main
+from personamem_builder.dataset.build import build
+from personamem_builder.dataset.load import read_questions
+from personamem_builder.subset import read_subset
+
+
+class Outcome(NamedTuple):
+    exit_code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Outcome]
+
+LENIENT = "integrity.*: {all: {max: 1000}}\nreader.evidence: {all: {min: 0.5}}\n"
+"""Limits that a small dataset meets. The release standard asks more of probes than 64 questions can show."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run, assembled, and the dataset that was built from it; tests leave it as it is."""
+    folder = tmp_path_factory.mktemp("made")
+    store = make_run(tiny_work(), folder / "run")
+    assemble(store, chosen_sizes(("32k",), None, None), 2)
+    assemble(store, chosen_sizes((), "12", None), 1)
+    build(store, folder / "personamem")
+    return folder
+
+
+@pytest.fixture
+def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run `personamem` in a folder with the dataset `personamem`, the run `run` and gates `lenient.yaml`."""
+    shutil.copytree(made, tmp_path / "current")
+    monkeypatch.chdir(tmp_path / "current")
+    Path("lenient.yaml").write_text(LENIENT, encoding="utf-8")
+
+    def run_main(*arguments: str | Path) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["personamem", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exited:
+            main()
+        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
+
+    return run_main
+
+
+def fails(outcome: Outcome, message: str, hint: str = "") -> None:
+    error = next(line for line in outcome.err.splitlines() if line.startswith("error: "))
+    assert outcome.exit_code == 1
+    assert error.startswith(f"error: {message}"), error
+    assert f"hint: {hint}" in outcome.err or not hint
+    assert "Traceback" not in outcome.err
+
+
+# --- the verdict
+
+
+def test_a_limit_that_is_missed_makes_it_fail(run: Run) -> None:
+    outcome = run("audit", "personamem", "--split", "32k")
+    assert outcome.exit_code == 1
+    assert re.search(r"^probe\.typed +all .* upper end at most 30\.0 +FAIL *$", outcome.out, re.MULTILINE)
+    assert re.search(r"^32k: FAILED, \d+ of \d+ limits are missed$", outcome.out, re.MULTILINE)
+    assert outcome.err == "next: personamem audit personamem --html audit.html  (every finding, on a page)\n"
+
+
+def test_with_limits_of_ones_own_it_may_pass_and_the_folder_is_left_alone(run: Run) -> None:
+    before = contents(Path())
+    outcome = run("audit", "personamem", "--gates", "lenient.yaml")
+    assert outcome.exit_code == 0
+    assert "FAIL" not in outcome.out
+    assert re.search(r"^reader\.evidence +all +100\.0 .* at least 0\.5 +pass *$", outcome.out, re.MULTILINE)
+    assert contents(Path()) == before
+
+
+def test_all_splits_or_those_that_are_named(run: Run) -> None:
+    def audited(*arguments: str) -> list[str]:
+        out = run("audit", "personamem", "--gates", "lenient.yaml", *arguments).out
+        return re.findall(r"^(\w+): \d+ questions of ", out, re.MULTILINE)
+
+    assert audited() == ["32k", "12blocks"]
+    assert audited("--split", "12blocks") == ["12blocks"]
+    assert audited("--split", "12blocks", "--split", "32k") == ["12blocks", "32k"]
+
+
+# --- what can be audited
+
+
+def test_a_run_before_it_is_assembled(run: Run) -> None:
+    outcome = run("audit", "run", "--gates", "lenient.yaml")
+    assert outcome.exit_code == 0
+    assert re.search(r"^run: \d+ questions of 2 personas$", outcome.out, re.MULTILINE)
+
+
+def test_questions_alone(run: Run, excerpt: Path) -> None:
+    outcome = run("audit", excerpt / "questions_32k.csv", "--gates", "lenient.yaml")
+    assert outcome.exit_code == 0
+    assert "  needs contexts: text.gold_in_context, text.option_in_context, text.persona_overlap" in outcome.out
+    assert "  needs two personas: probe.lengths, probe.words, probe.cross, probe.typed\n" in outcome.out
+
+
+def test_files_of_a_release(run: Run, excerpt: Path) -> None:
+    outcome = run("audit", excerpt, "--gates", "lenient.yaml")
+    assert outcome.exit_code == 0
+    assert "needs contexts" not in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["absent"], "absent does not exist", "give a dataset folder, a run, "),
+        (["."], ". is nothing that can be audited", "give a dataset folder, a run, "),
+        (["personamem", "--split", "64k"], "personamem has no split '64k', it has 32k, 12blocks", "choose one of"),
+        (["personamem", "--gates", "absent.yaml"], "absent.yaml cannot be read as YAML", "see "),
+        (["personamem", "--gates", "broken.yaml"], "broken.yaml: unknown key 'probe.*.every'", "see "),
+        (["personamem", "--json", "no/where.json"], "no/where.json cannot be written: there is no folder no", "make"),
+        (["personamem", "--html", "no/where.html"], "no/where.html cannot be written: there is no folder no", "make"),
+        (["personamem", "--export-hard", "no/hard.json"], "no/hard.json cannot be written: there is no folder", "make"),
+    ],
+)
+def test_what_cannot_be_done_is_said_at_once(run: Run, arguments: list[str], message: str, hint: str) -> None:
+    Path("broken.yaml").write_text("probe.*: {every: {max: 1}}", encoding="utf-8")
+    outcome = run("audit", *arguments)
+    fails(outcome, message, hint)
+    assert outcome.out == ""
+
+
+# --- files
+
+
+def test_json_and_html_hold_every_finding(run: Run) -> None:
+    outcome = run("audit", "personamem", "--split", "32k", "--json", "audit.json", "--html", "audit.html")
+    assert outcome.err == "wrote audit.json\nwrote audit.html\n"
+    text = Path("audit.json").read_text(encoding="utf-8")
+    assert json.loads(text) == to_json(audit(Path("personamem"), ["32k"], read_gates()))
+    assert text.endswith("}\n")
+    page = Path("audit.html").read_text(encoding="utf-8")
+    assert page.lstrip().lower().startswith("<!doctype html>")
+    assert {f["check"] for f in json.loads(text)["splits"][0]["findings"]} <= set(re.findall(r"[a-z]+\.[a-z_]+", page))
+    assert not list(Path().glob(".*"))
+
+
+def test_both_are_written_where_a_limit_is_missed_and_where_none_is(run: Run) -> None:
+    for gates, code in (([], 1), (["--gates", "lenient.yaml"], 0)):
+        outcome = run("audit", "personamem", "--json", "audit.json", "--html", "audit.html", *gates)
+        assert outcome.exit_code == code
+        assert json.loads(Path("audit.json").read_text(encoding="utf-8"))["passed"] == (code == 0)
+
+
+@pytest.mark.parametrize("flag", ["--json", "--html"])
+def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(
+    run: Run, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    def full(path: Path, *_: Any, **__: Any) -> int:
+        with path.open("w", encoding="utf-8") as file:
+            file.write("half of it")
+        raise OSError(28, "No space left on device")
+
+    Path("audit.out").write_text("from before", encoding="utf-8")
+    monkeypatch.setattr(Path, "write_text", full)
+    outcome = run("audit", "personamem", "--gates", "lenient.yaml", flag, "audit.out")
+    fails(outcome, "audit.out cannot be written: No space left on device")
+    assert Path("audit.out").read_text(encoding="utf-8") == "from before"
+    assert not list(Path().glob(".*"))
+
+
+def test_hard_questions_are_a_subset_that_tasks_read(run: Run) -> None:
+    outcome = run("audit", "personamem", "--gates", "lenient.yaml", "--export-hard", "hard.json")
+    assert outcome.exit_code == 0
+    for split in ("32k", "12blocks"):
+        ids = read_subset("hard.json", split).ids
+        all_ids = read_questions(Path("personamem"), split)["question_id"].to_pylist()
+        assert 0 < len(ids) < len(all_ids)
+        assert set(ids) < set(all_ids)
+        assert f"{split}: {len(ids)} questions that no shortcut answers, in hard.json\n" in outcome.err
+    written = json.loads(Path("hard.json").read_text(encoding="utf-8"))
+    assert written["source"] == "personamem"
+    assert written["digest"] == json.loads(Path("personamem/manifest.json").read_text(encoding="utf-8"))["digest"]
+
+
+def test_of_one_persona_there_are_no_hard_questions(run: Run, excerpt: Path) -> None:
+    outcome = run("audit", excerpt, "--gates", "lenient.yaml", "--export-hard", "hard.json")
+    fails(outcome, "split 32k: hard questions are found with shortcuts learned on other personas", "leave out")
+    assert not Path("hard.json").exists()
+
+
+def test_every_flag_can_be_set_in_the_environment(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("SPLIT", "12blocks"),
+        ("GATES", "lenient.yaml"),
+        ("JSON", "audit.json"),
+        ("HTML", "audit.html"),
+    ):
+        monkeypatch.setenv(f"PERSONAMEM_AUDIT_{name}", value)
+    assert run("audit", "personamem").exit_code == 0
+    [split] = json.loads(Path("audit.json").read_text(encoding="utf-8"))["splits"]
+    assert split["split"] == "12blocks"
+    assert Path("audit.html").exists()
+
+
+# --- what it loads
+
+WITHOUT_SKLEARN = f"import sys; sys.modules['sklearn'] = None\n{CLI}"
+
+
+def test_without_scikit_learn_it_says_what_to_install(python: Callable[..., Any], made: Path) -> None:
+    done = python(WITHOUT_SKLEARN, "audit", str(made / "personamem"), exits=1)
+    assert done.stdout == ""
+    assert done.stderr == (
+        "error: an audit needs sklearn, which is not installed\nhint: pip install 'personamem[audit]'\n"
+    )
+
+
+def test_the_help_loads_nothing_heavy(python: Callable[..., Any]) -> None:
+    assert "\n  audit " in CliRunner().invoke(cli, ["--help"]).output
+    code = f"""
+import atexit, sys
+heavy = ["sklearn", "scipy", "numpy", "datasets", "lm_eval", "pandas", "pyarrow", "tiktoken", "rich", "yaml"]
+atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
+{CLI}
+"""
+    assert python(code, "audit", "--help").stdout.endswith("loaded: []\n")
+
+
+# --- build
+
+
+def test_build_stores_the_audit_and_the_card_shows_it(run: Run) -> None:
+    outcome = run("build", "run", "--out", "built")
+    assert outcome.exit_code == 0, "a dataset that misses a limit is built, and says so"
+    stored = json.loads(Path("built/audit.json").read_text(encoding="utf-8"))
+    assert stored == to_json(audit(Path("built"), (), read_gates()))
+    verdicts = [finding["verdict"] for split in stored["splits"] for finding in split["findings"]]
+    missed, held = verdicts.count("FAIL"), sum(bool(verdict) for verdict in verdicts)
+    assert f"audit: {missed} of {held} limits are missed\n" in outcome.out
+    assert "personamem audit built\n" in outcome.err
+
+    card = Path("built/README.md").read_text(encoding="utf-8")
+    _, _, section = card.partition("\n## Audit\n")
+    section = section.partition("\n## ")[0]
+    assert "\n| check | 32k | 12blocks |\n|---|---|---|\n" in section
+    values = {
+        split["split"]: {f["check"]: f for f in split["findings"] if f["slice"] == "all"} for split in stored["splits"]
+    }
+    for check in ("surface.longest", "probe.typed", "reader.evidence", "text.persona_overlap"):
+        cells = [
+            f"{100 * f['value']:.1f} [{100 * f['low']:.1f}, {100 * f['high']:.1f}]"
+            for f in (values[split][check] for split in ("32k", "12blocks"))
+        ]
+        assert f"\n| `{check}` | {cells[0]} | {cells[1]} |\n" in section, check
+    assert f"**{missed} of {held} limits of the release standard are missed:**" in section
+    assert section.count("\n- ") == missed
+
+
+def test_building_twice_gives_the_same_bytes_audit_included(run: Run) -> None:
+    assert run("build", "run", "--out", "built").exit_code == 0
+    before = contents(Path("built"))
+    assert {"audit.json", "README.md"} <= set(before)
+    assert run("build", "run", "--out", "built").exit_code == 0
+    assert contents(Path("built")) == before
+
+
+def test_build_without_scikit_learn_goes_without_an_audit(run: Run, python: Callable[..., Any]) -> None:
+    done = python(WITHOUT_SKLEARN, "build", "run", "--out", "built", cwd=Path().resolve())
+    assert "note: the folder gets no audit: an audit needs sklearn, which is not installed (pip " in done.stderr
+    assert "audit" not in done.stdout
+    assert not Path("built/audit.json").exists()
+    assert "## Audit" not in Path("built/README.md").read_text(encoding="utf-8")
