@@ -73,7 +73,7 @@ def _readers(path: Path) -> Mapping[str, _Reader]:
     if is_dataset_folder(path):
         return {name: partial(_read_dataset, path, name) for name in read_manifest(path)["splits"]}
     if (path / "stages").is_dir():
-        return {RUN: partial(_read_run, RunStore(path))}
+        return {RUN: partial(read_run, RunStore(path))}
     found = [file for file in path.glob("questions_*") if file.name.endswith(_CSV)]
     # Of two files of a split the shorter name is read: the one that is not of options only, or not packed.
     if files := {_split_name(file): file for file in sorted(found, key=lambda file: -len(file.name))}:
@@ -140,9 +140,17 @@ def _dataset_contexts(path: Path) -> Iterator[SharedContext]:
 # --- a run
 
 
-def _read_run(store: RunStore) -> AuditedSplit:
-    """Read the questions of a run, each asked in the whole history of its persona, as late as it can be."""
-    places = find_material(store)
+def read_run(store: RunStore, *, refined: bool = True) -> AuditedSplit:
+    """Read the questions of a run, each asked in the whole history of its persona, as late as it can be.
+
+    Args:
+        store: The run.
+        refined: Whether the questions that `personamem refine` dropped are left out.
+
+    Raises:
+        UserError: The run is not finished, or was damaged.
+    """
+    places = find_material(store, refined=refined)
     rows = []
     for place in places:
         material = read_material(store, place)
@@ -177,20 +185,27 @@ def _whole_history(material: Material) -> Layout:
 
 def _run_row(question: Question, layout: Layout, end: int) -> Row:
     return {
+        **question_columns(question),
+        "context_length_in_tokens": layout.tokens_before[end] + question.num_tokens,
+        "context_length_in_letters": layout.letters_before[end],
+        "shared_context_id": layout.shared_context_id,
+        "end_index_in_shared_context": end,
+        "evidence_message_indices": [layout.event_places[event_id] for event_id in question.evidence_event_ids],
+    }
+
+
+def question_columns(question: Question) -> dict[str, Any]:
+    """Return what a row says of a question of a run, wherever it is asked."""
+    return {
         "persona_id": question.persona_id,
         "question_id": question.question_id,
         "question_type": question.question_type,
         "topic": question.topic,
-        "context_length_in_tokens": layout.tokens_before[end] + question.num_tokens,
-        "context_length_in_letters": layout.letters_before[end],
         "user_question_or_message": question.message,
         "correct_answer": f"({option_letter(question.answer_index)})",
         "all_options": [f"({option_letter(i)}) {option.text}" for i, option in enumerate(question.options)],
-        "shared_context_id": layout.shared_context_id,
-        "end_index_in_shared_context": end,
         "source_question_type": question.question_type,
         "answer_index": question.answer_index,
-        "evidence_message_indices": [layout.event_places[event_id] for event_id in question.evidence_event_ids],
         "evidence_event_ids": list(question.evidence_event_ids),
         "option_states": [list(option.states) for option in question.options],
         "option_roles": [option.role for option in question.options],
