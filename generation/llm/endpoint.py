@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import socket
@@ -254,9 +253,9 @@ class Endpoint:
             return False
         simpler = sent.without(str(failure.body))
         with self._lock:
-            if self._dialect == sent:
+            if self._dialect == sent:  # else another thread has been told already, and perhaps more
                 self._dialect = simpler
-            return self._dialect != sent  # another thread may have been told already
+        return simpler != sent
 
     def _raise_if_final(self, failure: _Failure, call: Call) -> None:
         """Raise what no waiting will mend.
@@ -369,7 +368,7 @@ def _asked_wait(headers: Mapping[str, str]) -> float:
             ).total_seconds()
         except (KeyError, ValueError, TypeError):
             return 0.0
-    return asked if asked > 0 and not math.isnan(asked) else 0.0
+    return asked if asked > 0 else 0.0  # what is no number is not above 0 either
 
 
 def _backoff(seed: int, failures: int) -> float:
