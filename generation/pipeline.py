@@ -32,10 +32,15 @@ from generation.store import RunStore
 FORMAT_VERSION: Final = 2
 """Raised when the same configuration and banks give other records than before."""
 
+ATTEMPTS: Final = 3
+"""Conversations that are begun with a language model before an item is given up."""
+REPLIES: Final = "replies.sqlite"
+"""Where a run keeps the replies that were paid for."""
+LEDGER: Final = "ledger.jsonl"
+"""Where a run writes down its paid calls."""
+
 _AHEAD: Final = 8  # tasks that each worker may be ahead of the writing
-_ATTEMPTS: Final = 3  # conversations that are begun with a language model before an item is given up
-_REPLIES: Final = "replies.sqlite"
-_LEDGER: Final = "ledger.jsonl"
+_LATER_TEMPLATES: Final = ("no_context.j2",)  # of what is asked about a finished run: they shape none of its records
 
 
 class Work(NamedTuple):
@@ -83,7 +88,7 @@ class Work(NamedTuple):
             "persona_source": source and hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16],
             "backend": self.backend if len(set(names.values())) == 1 else names,
             "banks": self.banks.digests,
-            "templates": template_digests(),
+            "templates": {n: digest for n, digest in template_digests().items() if n not in _LATER_TEMPLATES},
             "format_version": FORMAT_VERSION,
         }
 
@@ -230,7 +235,7 @@ class _Runner:
         names = {stage: work.backend_of(stage) for stage in STAGES}
         asked = [name.model for name in names.values() if not name.is_offline]
         if budget is not None or asked:
-            self._ledger = Ledger(store.folder / _LEDGER, work.config.llm.prices, budget)
+            self._ledger = Ledger(store.folder / LEDGER, work.config.llm.prices, budget)
             self._ledger.require_prices(asked)
         self._clients = {stage: self._client(stage, name) for stage, name in names.items()}
 
@@ -240,7 +245,7 @@ class _Runner:
         assert self._ledger is not None
         account = Account(self._ledger, stage, name.model, self._work.config.llm.max_tokens)
         backend = make_backend(name, self._work.config, self._work.banks)
-        return Client(backend, ReplyCache(self._store.folder / _REPLIES), _ATTEMPTS, account)
+        return Client(backend, ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account)
 
     def __enter__(self) -> _Runner:
         self._forget_failures()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from generation.llm.client import Call, Client, Completion
@@ -16,27 +16,43 @@ from generation.stages.personas import draw_personas
 from generation.stages.sessions import session_tasks
 
 
-class _Recorder:
-    """The offline backend, and what it said to which prompt."""
+class GoodModel:
+    """The offline backend as a language model: it is read back, and reads what it wrote; it remembers what it said."""
 
-    def __init__(self, work: Work, replies: dict[str, str]) -> None:
+    def __init__(self, work: Work) -> None:
         self._backend = OfflineBackend(work.banks, work.config.seed)
-        self._replies = replies
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return self._backend.identity
+        self.identity = {"backend": "scripted"}
+        self.replies: dict[str, str] = {}
+        self._events: dict[str, list[str]] = {}  # by the message that tells them
+        self._states: dict[str, list[str]] = {}  # by the option that asserts them
 
     def complete(self, call: Call) -> Completion:
-        completion = self._backend.complete(call)
-        self._replies[call.messages[0].content] = completion.text
-        return completion
+        facts = call.request.facts
+        if call.request.template == "coverage":
+            text = json.dumps(self._coverage(facts))
+        elif call.request.template == "read_options":
+            numbers = [facts["states"].index(self._states[option]) + 1 for option in facts["options"]]
+            text = json.dumps({"numbers": numbers})
+        else:
+            text = self._backend.complete(call).text
+            reply = json.loads(text)
+            if call.request.template == "session":
+                self._events |= {turn["user"]: turn["event_ids"] for turn in reply["turns"]}
+            elif "options" in reply:
+                self._states |= dict(zip(reply["options"], facts["states"], strict=True))
+        self.replies[call.messages[0].content] = text
+        return Completion(text, "stop")
+
+    def _coverage(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        told = {e: n for n, text in enumerate(facts["messages"], start=1) for e in self._events[text]}
+        events = [{"event_id": e["event_id"], "message": told.get(e["event_id"])} for e in facts["events"]]
+        return {"events": events, "other_tastes": []}
 
 
 def replies_of(work: Work) -> dict[str, str]:
     """Return a good reply to every prompt of a run, by the prompt."""
-    replies: dict[str, str] = {}
-    client = Client(_Recorder(work, replies))
+    model = GoodModel(work)
+    client = Client(model)
 
     def write(stage: str, tasks: Sequence[Any]) -> list[Any]:
         return [STAGES[stage].write(client, work.banks, task) for task in tasks]
@@ -48,7 +64,7 @@ def replies_of(work: Work) -> dict[str, str]:
         write("sessions", session_tasks(config, persona, history, banks))
         write("questions", plan_questions(config, persona, history, banks))
     write("fillers", filler_tasks(config))
-    return replies
+    return model.replies
 
 
 def broken(reply: str, kind: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from scipy.stats import chisquare
 
@@ -94,17 +94,42 @@ def tiny_bank(**changes: Any) -> dict[str, Any]:
 
 
 class ScriptedBackend:
-    """Gives the replies that it was given, in order, the last for ever; counts the calls."""
+    """Gives the replies that it was given, in order, the last for ever; counts the calls.
+
+    What it writes is believed, like what the offline backend writes.
+    """
+
+    identity: Final = {"backend": "offline"}
 
     def __init__(self, *replies: Any) -> None:
         self._replies = list(replies)
         self.calls: list[Sequence[ChatMessage]] = []
 
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {"backend": "scripted"}
-
     def complete(self, call: Call) -> Completion:
         self.calls.append(list(call.messages))
         reply = self._replies[min(len(self.calls), len(self._replies)) - 1]
         return Completion(json.dumps(reply), "stop")
+
+
+class FreeWriter:
+    """A language model that gives for each template the replies that it was given, in order, the last for ever.
+
+    A reply may be a function of the facts of the request. What it writes is read back.
+    """
+
+    identity: Final = {"backend": "free"}
+
+    def __init__(self, **replies: Sequence[Any]) -> None:
+        self._replies = replies
+        self.calls: list[Call] = []
+
+    def complete(self, call: Call) -> Completion:
+        template = call.request.template
+        self.calls.append(call._replace(messages=list(call.messages)))
+        replies = self._replies[template]
+        reply = replies[min(len(self.asked(template)), len(replies)) - 1]
+        return Completion(json.dumps(reply(call.request.facts) if callable(reply) else reply), "stop")
+
+    def asked(self, template: str) -> list[str]:
+        """The last message of each call with a template."""
+        return [call.messages[-1].content for call in self.calls if call.request.template == template]

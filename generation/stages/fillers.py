@@ -11,6 +11,7 @@ from generation.errors import UserError
 from generation.llm.client import Client, Request
 from generation.llm.offline.fillers import count, filler
 from generation.records import Filler, Message, content_id
+from generation.text_checks import conversation_faults
 from generation.tokenizer import num_tokens
 
 
@@ -64,7 +65,9 @@ def write_filler(client: Client, task: FillerTask) -> Filler:
     def check(reply: FillerReply) -> list[str]:
         if len(reply.turns) != 2:
             return [f"there are {len(reply.turns)} turns and not 2"]
-        return []
+        return (
+            conversation_faults([(turn.user, turn.assistant) for turn in reply.turns]) if client.is_free_writer else []
+        )
 
     reply = client.ask(filler_request(task), FillerReply, check)
     messages = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pydantic import BaseModel
 
@@ -14,7 +14,10 @@ from generation.grammar import expand
 from generation.llm.client import Client, Request
 from generation.records import PERIODS, GeneralEvent, History, Persona, TopicHistory, content_id
 from generation.seeds import rng_for
+from generation.text_checks import near_duplicates, num_words, role_faults, text_faults
 from generation.timeline import GeneralPlan, draw_general, draw_topic, session_dates
+
+_LONGEST: Final = 120  # words of one event, of which one or two sentences tell
 
 
 class GeneralHistoryReply(BaseModel):
@@ -60,6 +63,18 @@ def history_request(task: HistoryTask) -> Request:
     return Request("general_history", facts, ("general", task.persona.persona_id))
 
 
+def wording_faults(reply: GeneralHistoryReply, task: HistoryTask) -> list[str]:
+    """Return what is wrong with the words of general events: each by itself, and repeats."""
+    names = [task.persona.name, task.persona.name.split()[0]]
+    faults: list[str] = []
+    for number, text in enumerate(reply.texts, start=1):
+        faults += [f"text {number} {fault}" for fault in (*text_faults(text, names), *role_faults(text, "user"))]
+        if num_words(text) > _LONGEST:
+            faults.append(f"text {number} has {num_words(text)} words; one or two sentences are wanted")
+    pairs = near_duplicates(reply.texts)
+    return faults + [f"text {later + 1} repeats text {earlier + 1}" for earlier, later in pairs]
+
+
 def write_history(client: Client, task: HistoryTask) -> History:
     """Have the general events of a history put into words.
 
@@ -70,6 +85,8 @@ def write_history(client: Client, task: HistoryTask) -> History:
     def check(reply: GeneralHistoryReply) -> list[str]:
         if len(reply.texts) != len(task.general):
             return [f"there are {len(reply.texts)} texts for {len(task.general)} events"]
+        if client.is_free_writer:
+            return wording_faults(reply, task)
         return [f"text {i} is empty" for i, text in enumerate(reply.texts, start=1) if not text.strip()]
 
     reply = client.ask(history_request(task), GeneralHistoryReply, check)

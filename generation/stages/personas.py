@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
@@ -16,10 +17,13 @@ from generation.grammar import expand, expand_phrase
 from generation.llm.client import Client, Request
 from generation.records import MOTIVES, Persona
 from generation.seeds import rng_for
+from generation.text_checks import num_words, role_faults, text_faults
 from generation.tokenizer import num_tokens
 
 _AGES = (18, 75)
 _SECONDARY_MOTIVES = 3
+_PROFILE_WORDS: Final = (30, 300)  # of about five sentences
+_FIRST_PERSON: Final = re.compile(r"\bI(?:['’]m|['’]ve| am| have| was| live| work)\b")
 
 
 class PersonaReply(BaseModel):
@@ -171,6 +175,22 @@ def persona_request(task: PersonaTask) -> Request:
     return Request("persona", task.facts, ("persona", task.persona.persona_id))
 
 
+def wording_faults(profile: str, name: str) -> list[str]:
+    """Return what is wrong with the words of a profile.
+
+    Args:
+        profile: The profile.
+        name: Whose it is.
+    """
+    faults = [*text_faults(profile, [name, name.split()[0]]), *role_faults(profile, "user")]
+    shortest, longest = _PROFILE_WORDS
+    if not shortest <= num_words(profile) <= longest:
+        faults.append(f"has {num_words(profile)} words; about five sentences are wanted")
+    if _FIRST_PERSON.search(profile):
+        faults.append("is not in the third person")
+    return [f"the profile {fault}" for fault in faults]
+
+
 def write_persona(client: Client, task: PersonaTask) -> Persona:
     """Have a persona's profile written.
 
@@ -180,7 +200,8 @@ def write_persona(client: Client, task: PersonaTask) -> Persona:
 
     def check(reply: PersonaReply) -> list[str]:
         given = task.persona.name.split()[0]
-        return [] if given in reply.profile else [f"the profile does not name {given}"]
+        faults = [] if given in reply.profile else [f"the profile does not name {given}"]
+        return faults + (wording_faults(reply.profile, task.persona.name) if client.is_free_writer else [])
 
     reply = client.ask(persona_request(task), PersonaReply, check)
     shown = _shown(task, reply.profile)

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from itertools import combinations
 from typing import Any, Final
 
 from pydantic import BaseModel
 
 from generation.banks.load import Banks
+from generation.grammar import mentions
 from generation.llm.client import Client, Request
 from generation.question_plans import QuestionPlan
-from generation.records import Option, Question, content_id
+from generation.records import STANCES, Option, Question, content_id
+from generation.revision import ask_and_read_back
 from generation.seeds import rng_for
+from generation.text_checks import role_faults, text_faults, words_of
 from generation.tokenizer import num_tokens, token_length
 
 MAX_LENGTH_RATIO: Final = 1.1
 """The longest option of a question has at most so many times the tokens of the shortest."""
+
+_NUMBERED: Final = re.compile(r"\s*(?:option|reply)?\s*[(\[]?[a-d1-4][).:\]]\s", re.IGNORECASE)
+_SMALL: Final = frozenset({"a", "an", "the", "very", "really", "just", "so", "quite"})  # options differ in more
+_TELLING: Final = 4  # letters of a word that may give a state away
 
 
 class QuestionReply(BaseModel):
@@ -22,6 +32,12 @@ class QuestionReply(BaseModel):
 
     message: str
     options: list[str]
+
+
+class ReadOptionsReply(BaseModel):
+    """What a reader finds: for each response the number of the state that it stands for, or 0."""
+
+    numbers: list[int]
 
 
 def question_request(plan: QuestionPlan, banks: Banks) -> Request:
@@ -69,15 +85,112 @@ def question_faults(reply: QuestionReply, count: int) -> list[str]:
     return faults
 
 
+def wording_faults(reply: QuestionReply, states: Sequence[Sequence[str]]) -> list[str]:
+    """Return what is wrong with the words of a question: of its message, which must give no state away, and options.
+
+    Args:
+        reply: The words, as many options as states.
+        states: What the options assert, in their order.
+    """
+    faults = [f"the message {fault}" for fault in (*text_faults(reply.message), *role_faults(reply.message, "user"))]
+    faults += [f"the message gives away {state!r}" for state in _given_away(reply.message, states)]
+    for number, option in enumerate(reply.options, start=1):
+        found = [*text_faults(option), *role_faults(option, "assistant")]
+        if _NUMBERED.match(option):
+            found.append("begins with its number")
+        faults += [f"option {number} {fault}" for fault in found]
+    words = [[word for word in words_of(option) if word not in _SMALL] for option in reply.options]
+    return faults + [
+        f"options {i + 1} and {j + 1} say nearly the same"
+        for (i, first), (j, second) in combinations(enumerate(words), 2)
+        if first == second
+    ]
+
+
+def _given_away(message: str, states: Sequence[Sequence[str]]) -> list[str]:
+    """Return the states that a message names, or of which it has most of the words that only they have."""
+    lower, told = message.lower(), set(words_of(message))
+    names = [[_bare(state) for state in steps] for steps in states]
+    words = [{word for name in steps for word in words_of(name) if len(word) >= _TELLING} for steps in names]
+    given = []
+    for steps, mine in zip(names, words, strict=True):
+        others = set[str]().union(*(other for other in words if other is not mine))
+        own = mine - others
+        common = own & told
+        if any(mentions(lower, name.lower()) for name in steps) or 2 * len(common) > len(own):
+            given.append(", then ".join(steps))
+    return given
+
+
+def _bare(state: str) -> str:
+    """Return what a state is about: of a stance on an item, the item."""
+    stance, _, item = state.partition(": ")
+    return item if stance in STANCES else state
+
+
+def read_options_request(request: Request, reply: QuestionReply) -> tuple[Request, list[int], list[int]]:
+    """Return the call that reads options back, and the orders in which it shows options and states.
+
+    Args:
+        request: What the question was asked for with.
+        reply: Its words.
+    """
+    states = request.facts["states"]
+    rng = rng_for(0, "read options", *reply.options)
+    options_order, states_order = (rng.sample(range(len(states)), len(states)) for _ in range(2))
+    facts = {key: request.facts[key] for key in ("topic_label", "kind", "subject_name")}
+    facts |= {
+        "question_type": request.template,
+        "options": [reply.options[i] for i in options_order],
+        "states": [states[i] for i in states_order],
+    }
+    return Request("read_options", facts, request.seed), options_order, states_order
+
+
+def _read_back(client: Client, request: Request, reply: QuestionReply) -> list[str]:
+    """Have the options read by somebody who does not know which is for which state."""
+    reading_request, options_order, states_order = read_options_request(request, reply)
+
+    def check(reading: ReadOptionsReply) -> list[str]:
+        count = len(states_order)
+        if len(reading.numbers) != count or not all(0 <= number <= count for number in reading.numbers):
+            return [f"there must be {count} numbers from 0 to {count}"]
+        return []
+
+    numbers = client.ask(reading_request, ReadOptionsReply, check).numbers
+    names = [", then ".join(steps) for steps in request.facts["states"]]
+    faults = []
+    for option, number in sorted(zip(options_order, numbers, strict=True)):
+        if number == 0:
+            faults.append(f"option {option + 1} does not assert its own thing ({names[option]}) and no other")
+        elif (taken := states_order[number - 1]) != option:
+            faults.append(f"option {option + 1} is to assert: {names[option]}; it was taken for: {names[taken]}")
+    return faults
+
+
+def _ask(client: Client, request: Request) -> QuestionReply:
+    states = request.facts["states"]
+
+    def check(reply: QuestionReply) -> list[str]:
+        return question_faults(reply, len(states))
+
+    def check_words(reply: QuestionReply) -> list[str]:
+        return check(reply) or wording_faults(reply, states)
+
+    if not client.is_free_writer:
+        return client.ask(request, QuestionReply, check)
+    return ask_and_read_back(
+        client, request, QuestionReply, check_words, read_back=lambda reply: _read_back(client, request, reply)
+    )
+
+
 def write_question(client: Client, plan: QuestionPlan, banks: Banks) -> Question:
     """Have a question put into words.
 
     Raises:
         ReplyError: The backend gave no usable words.
     """
-    reply = client.ask(
-        question_request(plan, banks), QuestionReply, lambda reply: question_faults(reply, len(plan.options))
-    )
+    reply = _ask(client, question_request(plan, banks))
     texts = dict(zip(_blind_order(plan), reply.options, strict=True))
     options = [
         Option(text=texts[o.states], states=o.states, role=o.role, stereotypical=o.stereotypical) for o in plan.options

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
-
-from pydantic import BaseModel, ConfigDict
 
 from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
@@ -26,28 +23,14 @@ from generation.records import (
     SessionPlan,
     TopicHistory,
 )
+from generation.revision import ask_and_read_back
 from generation.seeds import rng_for
+from generation.session_text import SessionReply, lengthened, read_back, wording_faults
+from generation.text_checks import AIMS
 from generation.tokenizer import num_tokens
 
 _LIFE_EVENTS: Final = 3  # of the general history, that a session speaks of at most
 _NEWS_DAYS: Final = {"short": 120, "long": 365}  # how long people go on telling of something
-_LABEL: Final = re.compile(r"^\s*(user|assistant|human|ai|patient|therapist|side_note)\s*:", re.IGNORECASE)
-
-
-class Turn(BaseModel):
-    """A user message, the events that it tells, and the reply."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    user: str
-    assistant: str
-    event_ids: list[str]
-
-
-class SessionReply(BaseModel):
-    """What the model writes: a whole session."""
-
-    turns: list[Turn]
 
 
 class SessionTask(NamedTuple):
@@ -106,6 +89,7 @@ def _facts(
             for event in _life_events(config, history.general, topic, plan, reversals)[: turns - len(plan.event_ids)]
         ],
         "never": _never(topic),
+        "words": dict(AIMS),
     }
 
 
@@ -156,7 +140,7 @@ def session_request(task: SessionTask) -> Request:
 
 
 def session_faults(reply: SessionReply, task: SessionTask) -> list[str]:
-    """Return what is wrong with a session: coverage of its events by id, turns, labels, names that must not occur."""
+    """Return what is wrong with a session: coverage of its events by id, turns, names that must not occur."""
     faults = []
     wanted, told = Counter(task.plan.event_ids), Counter(e for turn in reply.turns for e in turn.event_ids)
     faults += [f"event {event_id} is told in no turn" for event_id in wanted if not told[event_id]]
@@ -167,10 +151,6 @@ def session_faults(reply: SessionReply, task: SessionTask) -> list[str]:
     never = [name.lower() for name in task.facts["never"]]
     for number, turn in enumerate(reply.turns, start=1):
         for role, text in (("user", turn.user), ("assistant", turn.assistant)):
-            if not text.strip():
-                faults.append(f"turn {number}: the {role} says nothing")
-            if _LABEL.match(text):
-                faults.append(f"turn {number}: the {role}'s text begins with a label")
             lower = text.lower()
             faults += [
                 f"turn {number}: the {role} mentions {name!r}, which must not occur"
@@ -180,13 +160,34 @@ def session_faults(reply: SessionReply, task: SessionTask) -> list[str]:
     return faults
 
 
+def _ask(client: Client, task: SessionTask) -> SessionReply:
+    request = session_request(task)
+
+    def check(reply: SessionReply) -> list[str]:
+        return session_faults(reply, task)
+
+    def check_words(reply: SessionReply) -> list[str]:
+        return [*check(reply), *wording_faults(reply, task.facts)]
+
+    if not client.is_free_writer:
+        return client.ask(request, SessionReply, check)
+    return ask_and_read_back(
+        client,
+        request,
+        SessionReply,
+        check_words,
+        read_back=lambda reply: read_back(client, request, reply),
+        finish=lambda reply: lengthened(client, request, reply, check_words),
+    )
+
+
 def write_session(client: Client, task: SessionTask) -> Session:
     """Have a session written.
 
     Raises:
         ReplyError: The backend gave no usable session.
     """
-    reply = client.ask(session_request(task), SessionReply, lambda reply: session_faults(reply, task))
+    reply = _ask(client, task)
     messages: list[Message] = []
     for turn in reply.turns:
         told = tuple(turn.event_ids)

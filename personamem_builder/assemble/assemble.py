@@ -23,6 +23,7 @@ from personamem_builder.assemble.layout import Layout, lay_out
 from personamem_builder.assemble.material import Material, Piece, Place, find_material, read_fillers, read_material
 from personamem_builder.assemble.place import place_questions
 from personamem_builder.assemble.records import AskedQuestion, ContextPlan
+from personamem_builder.assemble.refined import REFINED
 from personamem_builder.assemble.select import Chosen, fill, select_sessions
 from personamem_builder.assemble.sizes import FULLEST, Size
 
@@ -233,6 +234,8 @@ def _check(material: Material, layout: Layout, size: Size, asked: Sequence[Asked
 def _write_assembly(store: RunStore, size: Size, n_variants: int, new: Path) -> None:
     """Write what a split was made from, so that a change of the run can be noticed."""
     files = [store.folder / "config.json", *(store.path(stage) for stage in STAGES)]
+    if (refined := store.folder / REFINED).exists():
+        files.append(refined)
     own = split_folder(store, size.split).relative_to(store.folder)
     content = {
         **size._asdict(),
@@ -261,6 +264,8 @@ def read_assembly(store: RunStore, split: str) -> dict[str, Any]:
         raise UserError(f"{store.folder} has no split {split!r}: {path} is missing", again) from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged", f"assemble it again: {again}") from error
+    if (store.folder / REFINED).exists():
+        files.setdefault(REFINED, "")  # the run was refined since
     for name, digest in files.items():
         file = store.folder / name
         if not file.exists() or file_digest(file) != digest:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 from generation.errors import UserError
 from generation.records import Filler, History, Message, Persona, Question, Record, Session
 from generation.store import RunStore, Span, persona_spans, read_records
+from personamem_builder.assemble.refined import read_refined
 from personamem_builder.official.contexts import hashed_form
 
 R = TypeVar("R", bound=Record)
@@ -85,20 +86,28 @@ def read_fillers(store: RunStore) -> list[Piece]:
 
 
 class Place(NamedTuple):
-    """Where the material of a persona lies in the files of the stages."""
+    """Where the material of a persona lies in the files of the stages.
+
+    Attributes:
+        persona: The user.
+        spans: Lines, by stage.
+        dropped: Ids of questions of the run that are left out.
+    """
 
     persona: Persona
     spans: dict[str, Span]
+    dropped: frozenset[str] = frozenset()
 
 
-def find_material(store: RunStore) -> list[Place]:
+def find_material(store: RunStore, *, refined: bool = True) -> list[Place]:
     """Return where the material of each persona of a run lies.
 
     Args:
         store: A finished run.
+        refined: Whether the questions that `personamem refine` dropped are left out.
 
     Raises:
-        UserError: The run is not finished, or has no questions.
+        UserError: The run is not finished, or has no questions, or was refined before its questions were made anew.
     """
     fingerprint = store.fingerprint()
     personas = list(store.read("personas", Persona))
@@ -114,8 +123,10 @@ def find_material(store: RunStore) -> list[Place]:
         [(stage, persona), *_] = lacking
         raise UserError(f"{store.path(stage)} holds nothing of persona {persona.persona_id}", _FINISH)
     incomplete = {persona.persona_id for _, persona in lacking}
+    decided = read_refined(store) if refined else None
+    dropped = decided.dropped() if decided else frozenset[str]()
     return [
-        Place(persona, {stage: own[persona.persona_id] for stage, own in spans.items()})
+        Place(persona, {stage: own[persona.persona_id] for stage, own in spans.items()}, dropped)
         for persona in personas
         if persona.persona_id not in incomplete
     ]
@@ -146,4 +157,6 @@ def read_material(store: RunStore, place: Place, *, with_questions: bool = True)
         if not _failed(store, "sessions"):
             raise UserError(f"{store.path('sessions')} lacks sessions of persona {place.persona.persona_id}", _FINISH)
         history = history.up_to_missing(told)
-    return Material(place.persona, history, told, tuple(read("questions", Question)) if with_questions else ())
+    questions = read("questions", Question) if with_questions else ()
+    kept = tuple(question for question in questions if question.question_id not in place.dropped)
+    return Material(place.persona, history, told, kept)

@@ -13,6 +13,7 @@ from generation.errors import UserError
 
 _COMMANDS: Final = {
     "generate": ("generate:generate", "Generate personas, histories, sessions and questions."),
+    "refine": ("refine:refine", "Rewrite or drop questions that can be answered without reading."),
     "timeline": ("timeline:timeline", "Show how a persona's preferences evolve."),
     "assemble": ("assemble:assemble", "Put the sessions of a run together to long contexts."),
     "build": ("build:build", "Write the dataset folder of a run."),

@@ -26,6 +26,7 @@ from personamem_builder.assemble.assemble import (
 from personamem_builder.assemble.layout import context_messages
 from personamem_builder.assemble.material import Material, Piece, Place, find_material, read_fillers, read_material
 from personamem_builder.assemble.records import AskedQuestion, Block, ContextPlan
+from personamem_builder.assemble.refined import read_refined
 from personamem_builder.assemble.sizes import SIZES
 from personamem_builder.dataset.context_file import ContextRow
 from personamem_builder.dataset.folder import is_dataset_folder, read_manifest
@@ -74,7 +75,10 @@ def build(
     )
     _check_owner(out, source, replace)
     questions = _question_tables(store, names)
-    return write_dataset(out, questions, _contexts(store, names, workers), source, _notes(fingerprint), auditor)
+    contexts = _contexts(store, names, workers)
+    refined = read_refined(store)
+    funnel = refined.published() if refined else None
+    return write_dataset(out, questions, contexts, source, _notes(fingerprint), auditor, funnel)
 
 
 def _split_order(name: str) -> tuple[int, int, str]:

@@ -68,6 +68,7 @@ def write_dataset(
     source: Source,
     notes: Sequence[str] = (),
     auditor: Auditor | None = None,
+    funnel: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write a dataset folder, replacing an older one only once the new one is whole.
 
@@ -78,6 +79,7 @@ def write_dataset(
         source: Where the content comes from.
         notes: Known oddities, for the card.
         auditor: Audits the folder, which then holds what it found, and whose card shows it.
+        funnel: What became of the questions that were made, for the manifest; None if nothing was decided about them.
 
     Returns:
         The manifest.
@@ -89,6 +91,8 @@ def write_dataset(
         with _replaced(out) as folder:
             (folder / "data").mkdir()
             manifest = _manifest(folder, _write_tables(folder, questions, contexts), source)
+            if funnel is not None:
+                manifest["funnel"] = dict(funnel)
             (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             audit = auditor(folder) if auditor else None
             if audit is not None:

@@ -23,11 +23,14 @@ from generation.prompts import render, template_digests
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import QUESTION_TYPES, History, Persona
 from generation.resources import data_dir
+from generation.revision import rewrite_request
+from generation.session_text import SessionReply, coverage_request, expand_request
 from generation.stages.fillers import filler_request, filler_tasks
 from generation.stages.histories import draw_history, history_request, write_history
 from generation.stages.personas import draw_personas, persona_request, write_persona
-from generation.stages.questions import question_request
+from generation.stages.questions import QuestionReply, question_request, read_options_request, write_question
 from generation.stages.sessions import session_request, session_tasks
+from personamem_builder.refine.no_context import no_context_request
 
 RENDERED = Path(__file__).parent / "rendered"
 NAMES = sorted(name.removesuffix(".j2") for name in template_digests() if not name.startswith("_"))
@@ -58,13 +61,22 @@ def plans(work: Work, user: tuple[Persona, History]) -> list[QuestionPlan]:
 def real_facts(work: Work, user: tuple[Persona, History], plans: list[QuestionPlan]) -> dict[str, Facts]:
     """For each template, the facts of a call that the tiny run makes."""
     config, banks = work.config, work.banks
-    sessions = session_tasks(config, *user, banks)
+    # One that has events of every kind, changes, and life events.
+    session = session_request(max(session_tasks(config, *user, banks), key=lambda task: _variety(task.facts)))
+    written = work.client().ask(session, SessionReply)
+    question = question_request(plans[0], banks)
+    words = work.client().ask(question, QuestionReply)
+    faults = ["option 2 is to assert: one thing; it was taken for: another"]
     requests = [
         persona_request(draw_personas(config, banks.people)[0]),
         history_request(draw_history(config, user[0], banks)),
-        # One that has events of every kind, changes, and life events.
-        session_request(max(sessions, key=lambda task: _variety(task.facts))),
+        session,
+        coverage_request(session, written),
+        expand_request(session, written),
         filler_request(filler_tasks(config)[0]),
+        read_options_request(question, words)[0],
+        rewrite_request(question, words, faults, (0, 0)),
+        no_context_request(write_question(work.client(), plans[0], banks), 0),
         *(question_request(plan, banks) for plan in reversed(plans)),
     ]
     faults = ["turns.3.user: Field required", "event 1f5b is told in no turn"]
@@ -99,7 +111,9 @@ def test_a_prompt_is_what_its_example_shows(name: str) -> None:
 
 def test_every_template_has_an_example_and_every_example_a_template() -> None:
     assert {path.stem for path in RENDERED.glob("*.txt")} == set(NAMES)
-    assert set(NAMES) == {"persona", "general_history", "session", "filler", "repair", *QUESTION_TYPES}
+    readers = {"coverage", "read_options"}
+    assert {"persona", "general_history", "session", "filler", "repair", "expand", "rewrite", *readers} < set(NAMES)
+    assert set(QUESTION_TYPES) < set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from small_banks import TOPICS, ScriptedBackend
+from small_banks import TOPICS, FreeWriter, ScriptedBackend
 
 from generation.banks.load import Banks
 from generation.config import Config
@@ -11,7 +11,14 @@ from generation.llm.client import Client, ReplyError
 from generation.llm.offline.backend import OfflineBackend
 from generation.prompts import render
 from generation.records import History, Persona
-from generation.stages.histories import HistoryTask, draw_history, history_request, write_history
+from generation.stages.histories import (
+    GeneralHistoryReply,
+    HistoryTask,
+    draw_history,
+    history_request,
+    wording_faults,
+    write_history,
+)
 from generation.stages.personas import draw_personas
 from generation.timeline import session_dates
 
@@ -129,6 +136,32 @@ def test_as_many_texts_as_events_are_wanted(tasks: list[HistoryTask]) -> None:
 def test_a_history_that_stays_bad_is_an_error(tasks: list[HistoryTask]) -> None:
     with pytest.raises(ReplyError, match=r"general_history for general 0.*there are 0 texts"):
         write_history(Client(ScriptedBackend({"texts": []})), tasks[0])
+
+
+def test_what_a_language_model_writes_of_events_is_looked_at(
+    tasks: list[HistoryTask], histories: list[History]
+) -> None:
+    good = [event.text for event in histories[0].general]
+    bad = ["User: It rained.", " ", "How can I help you?", "so " * 121, good[5], good[5], *good[6:]]
+    writer = FreeWriter(general_history=[{"texts": bad}, {"texts": good}])
+    assert write_history(Client(writer), tasks[0]) == histories[0]
+    faults = [line for line in writer.asked("general_history")[1].splitlines() if line.startswith("- ")]
+    assert faults == [
+        "- text 1 has a speaker label (User:)",
+        "- text 2 says nothing",
+        "- text 3 speaks as the assistant ('how can i help you')",
+        "- text 4 is not in English",
+        "- text 4 has 121 words; one or two sentences are wanted",
+        "- text 6 repeats text 5",
+    ]
+
+
+def test_what_is_asked_of_a_language_model_holds_for_the_offline_backend(
+    tasks: list[HistoryTask], histories: list[History]
+) -> None:
+    for task, history in zip(tasks, histories, strict=True):
+        reply = GeneralHistoryReply(texts=[event.text for event in history.general])
+        assert wording_faults(reply, task) == []
 
 
 def test_general_events_reach_ten_years_back_and_go_on_after_the_start(histories: list[History]) -> None:

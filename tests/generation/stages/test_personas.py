@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from small_banks import TOPICS, ScriptedBackend, even
+from small_banks import TOPICS, FreeWriter, ScriptedBackend, even
 
 from generation.banks.load import Banks
 from generation.config import Config
@@ -21,6 +21,7 @@ from generation.stages.personas import (
     draw_personas,
     persona_request,
     read_descriptions,
+    wording_faults,
     write_persona,
 )
 
@@ -142,6 +143,30 @@ def test_a_profile_that_does_not_name_the_user_is_sent_back(tasks: list[PersonaT
 def test_a_user_whose_profile_stays_bad_is_an_error(tasks: list[PersonaTask]) -> None:
     with pytest.raises(ReplyError, match=r"persona for persona 0.*does not name"):
         write_persona(Client(ScriptedBackend({"profile": "Nobody."})), tasks[0])
+
+
+def test_what_a_language_model_writes_of_a_user_is_looked_at(tasks: list[PersonaTask], personas: list[Persona]) -> None:
+    task, good = tasks[0], personas[0].profile
+    given = task.persona.name.split()[0]
+    bad = {
+        f"{given}: {good}": f"has a speaker label ({given}:)",
+        f"{good} I am Maria and I like it here.": "is not in the third person",
+        f"{given} lives somewhere.": "has 3 words; about five sentences are wanted",
+        f"{good} " * 4: "about five sentences are wanted",
+        f"{good} Their work is [occupation or place].": "has a placeholder ([occupation or place])",
+        f"Sure, here is the profile. {good}": "speaks of the task",
+        f"{good} As an AI, that is all.": "speaks as the assistant",
+    }
+    for profile, fault in bad.items():
+        writer = FreeWriter(persona=[{"profile": profile}, {"profile": good}])
+        assert write_persona(Client(writer), task) == personas[0]
+        assert f"- the profile {fault}" in writer.asked("persona")[1] or "about five" in fault
+        assert fault in writer.asked("persona")[1]
+
+
+def test_what_is_asked_of_a_language_model_holds_for_the_offline_backend(personas: list[Persona]) -> None:
+    for persona in personas:
+        assert wording_faults(persona.profile, persona.name) == []
 
 
 # --- from a file

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
+from collections.abc import Mapping
 from itertools import permutations
+from typing import Any
 
 import pytest
-from small_banks import TOPICS, ScriptedBackend, even, users
+from small_banks import TOPICS, FreeWriter, ScriptedBackend, even, users
 
 from generation.banks.load import Banks
 from generation.config import Config
@@ -20,6 +23,8 @@ from generation.stages.questions import (
     QuestionReply,
     question_faults,
     question_request,
+    read_options_request,
+    wording_faults,
     write_question,
 )
 from generation.tokenizer import token_length
@@ -132,6 +137,174 @@ def test_an_uneven_reply_is_sent_back(plans: list[QuestionPlan], banks: Banks) -
     assert "the options have 1, 1, 1, 4 tokens" in backend.calls[1][-1].content
     with pytest.raises(ReplyError, match=f"{plans[0].question_type} for question .*tokens"):
         write_question(Client(ScriptedBackend(bad)), plans[0], banks)
+
+
+# --- what a language model writes
+
+MESSAGE = "What would you say to a quiet evening?"
+OPTIONS = tuple(f"I would say that {word} is the way to go." for word in ("red", "blue", "green", "white"))
+STATES = (("crimson coats",), ("navy coats",), ("like: moss",), ("dislike: chalk",))
+
+
+def faults(message: str = MESSAGE, options: tuple[str, ...] = OPTIONS) -> list[str]:
+    return wording_faults(reply(message, options), STATES)
+
+
+def test_plain_words_have_no_faults() -> None:
+    assert faults() == []
+    assert faults("Which coats do people like or dislike?") == []
+
+
+@pytest.mark.parametrize(
+    ("message", "fault"),
+    [
+        ("User: hello", "the message has a speaker label (User:)"),
+        ("How can I help you?", "the message speaks as the assistant ('how can i help you')"),
+        ("Are Navy Coats any good?", "the message gives away 'navy coats'"),
+        ("What grows near moss?", "the message gives away 'moss'"),
+    ],
+)
+def test_each_fault_of_a_message_is_named(message: str, fault: str) -> None:
+    assert faults(message) == [fault]
+
+
+def test_a_message_gives_a_fact_away_with_most_of_its_own_words() -> None:
+    states = [
+        [f"the time you lost a {thing} {place}"] for thing, place in (("kettle", "in Bern"), ("ladder", "at sea"))
+    ]
+    states += [["the time your talking flowerpot insulted the jury and won"], ["the time it rained indoors"]]
+    given = ["the time your talking flowerpot insulted the jury and won"]
+    for message, found in {
+        "My flowerpot is talking to a jury.": given,
+        "A jury sits tomorrow, and I was asked to lend a flowerpot.": [],
+        "Tell me about the time I lost something.": [],
+        "I lost a kettle.": [],  # one word of two
+        "It rained.": [],
+        "It rained indoors.": ["the time it rained indoors"],
+    }.items():
+        assert wording_faults(reply(message, OPTIONS), states) == [f"the message gives away {s!r}" for s in found]
+
+
+@pytest.mark.parametrize(
+    ("option", "fault"),
+    [
+        ("Assistant: I would say that.", "option 2 has a speaker label (Assistant:)"),
+        ("I would say that [item] is it.", "option 2 has a placeholder ([item])"),
+        ("(b) I would say that blue is it.", "option 2 begins with its number"),
+        ("2. I would say that blue is it.", "option 2 begins with its number"),
+        ("Option B: I would say that.", "option 2 begins with its number"),
+        ("Thanks for the advice.", "option 2 speaks as the user ('thanks for the advice')"),
+        ("I would say, that red really is a way to go!", "options 1 and 2 say nearly the same"),
+    ],
+)
+def test_each_fault_of_an_option_is_named(option: str, fault: str) -> None:
+    assert faults(options=(OPTIONS[0], option, *OPTIONS[2:])) == [fault]
+
+
+def test_options_that_differ_in_the_order_of_steps_are_not_the_same() -> None:
+    assert faults(options=("First red, then blue.", "First blue, then red.", *OPTIONS[2:])) == []
+
+
+def test_what_is_asked_of_a_language_model_holds_for_the_offline_backend(written: Written, banks: Banks) -> None:
+    for plan, question in written:
+        states = question_request(plan, banks).facts["states"]
+        texts = {o.states: o.text for o in question.options}
+        words = QuestionReply(message=question.message, options=[texts[tuple(state)] for state in states])
+        assert wording_faults(words, states) == []
+
+
+# --- reading the options back
+
+
+def answer(plan: QuestionPlan, banks: Banks, words: dict[str, Any], taken: tuple[int, ...] = (0, 1, 2, 3)) -> Any:
+    """What a reader says who takes each option for the state of the one that is named; -1 for none."""
+
+    def read(facts: Mapping[str, Any]) -> dict[str, Any]:
+        states = question_request(plan, banks).facts["states"]
+        meant = [taken[words["options"].index(option)] for option in facts["options"]]
+        return {"numbers": [facts["states"].index(states[i]) + 1 if i >= 0 else 0 for i in meant]}
+
+    return read
+
+
+WORDS = {"message": MESSAGE, "options": list(OPTIONS)}
+
+
+@pytest.mark.parametrize("question_type", QUESTION_TYPES)
+def test_options_that_are_read_as_they_are_meant_are_kept(
+    plans: list[QuestionPlan], banks: Banks, question_type: str
+) -> None:
+    plan = of(plans, question_type)[0]
+    writer = FreeWriter(**{question_type: [WORDS], "read_options": [answer(plan, banks, WORDS)]})
+    assert write_question(Client(writer), plan, banks) == write_question(Client(ScriptedBackend(WORDS)), plan, banks)
+    assert [call.request.template for call in writer.calls] == [question_type, "read_options"]
+    prompt = writer.asked("read_options")[0]
+    for option in plan.options:
+        assert ". " + ", then ".join(option.states) + "\n" in prompt
+    assert all(text in prompt for text in OPTIONS)
+    assert MESSAGE not in prompt
+
+
+def test_words_are_looked_at_before_the_options_are_read(plans: list[QuestionPlan], banks: Banks) -> None:
+    plan = plans[0]
+    bad = {"message": "How can I help you?", "options": list(OPTIONS)}
+    writer = FreeWriter(**{plan.question_type: [bad, WORDS], "read_options": [answer(plan, banks, WORDS)]})
+    assert write_question(Client(writer), plan, banks).message == MESSAGE
+    assert "- the message speaks as the assistant" in writer.asked(plan.question_type)[1]
+    assert len(writer.asked("read_options")) == 1
+
+
+def test_options_that_are_not_read_as_they_are_meant_are_rewritten(plans: list[QuestionPlan], banks: Banks) -> None:
+    for plan in plans[:30]:
+        states = [", then ".join(state) for state in question_request(plan, banks).facts["states"]]
+        good = {"message": MESSAGE, "options": [text.replace("way", "one") for text in OPTIONS]}
+        wrong = answer(plan, banks, WORDS, (0, 2, 2, -1))
+        writer = FreeWriter(
+            **{plan.question_type: [WORDS], "rewrite": [good], "read_options": [wrong, answer(plan, banks, good)]}
+        )
+        question = write_question(Client(writer), plan, banks)
+        assert {option.text for option in question.options} == set(good["options"])
+        [prompt] = writer.asked("rewrite")
+        assert re.findall("^- (option .*)", prompt, re.MULTILINE) == [
+            f"option 2 is to assert: {states[1]}; it was taken for: {states[2]}",
+            f"option 4 does not assert its own thing ({states[3]}) and no other",
+        ]
+
+
+def test_the_reader_sees_options_and_states_in_orders_of_their_own(plans: list[QuestionPlan], banks: Banks) -> None:
+    """Which option stands for which state cannot be told from their places, and neither from a habit of the writer."""
+    places: Counter[tuple[str, int, int]] = Counter()
+    for i, plan in enumerate(plans[:400]):
+        request = question_request(plan, banks)
+        words = QuestionReply(message=MESSAGE, options=[f"{text} {i}" for text in OPTIONS])
+        reading, options_order, states_order = read_options_request(request, words)
+        assert reading.facts["options"] == [words.options[j] for j in options_order]
+        assert reading.facts["states"] == [request.facts["states"][j] for j in states_order]
+        for j in range(4):
+            places["option", j, options_order.index(j)] += 1
+            places["pair", options_order.index(j), states_order.index(j)] += 1
+    for kind in ("option", "pair"):
+        assert even(places[kind, i, j] for i in range(4) for j in range(4))
+
+
+def test_the_reading_does_not_depend_on_which_option_is_right(plans: list[QuestionPlan], banks: Banks) -> None:
+    for plan in plans[::20]:
+        prompts = set()
+        for order in permutations(plan.options):
+            request = question_request(plan._replace(options=order), banks)
+            prompts.add(render("read_options", read_options_request(request, QuestionReply(**WORDS))[0].facts))
+        assert len(prompts) == 1
+
+
+@pytest.mark.parametrize("numbers", [[1, 2, 3], [1, 2, 3, 5], [1, 2, 3, -1], []])
+def test_a_reading_that_cannot_be_is_sent_back_to_the_reader(
+    plans: list[QuestionPlan], banks: Banks, numbers: list[int]
+) -> None:
+    plan = plans[0]
+    good = answer(plan, banks, WORDS)
+    writer = FreeWriter(**{plan.question_type: [WORDS], "read_options": [{"numbers": numbers}, good]})
+    write_question(Client(writer), plan, banks)
+    assert "there must be 4 numbers from 0 to 4" in writer.asked("read_options")[1]
 
 
 # --- the question

@@ -1,0 +1,80 @@
+"""Texts that a second reading confirms: written, read back, rewritten with what the reader found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from pydantic import BaseModel
+
+from generation.llm.client import Client, ReplyError, Request
+
+S = TypeVar("S", bound=BaseModel)
+
+REWRITES: Final = 2
+"""How often a text is rewritten with what a reader found."""
+
+STARTS: Final = 2
+"""How many texts are begun, each with a seed of its own."""
+
+
+def ask_and_read_back(
+    client: Client,
+    request: Request,
+    schema: type[S],
+    check: Callable[[S], list[str]],
+    read_back: Callable[[S], list[str]],
+    finish: Callable[[S], S] = lambda reply: reply,
+) -> S:
+    """Ask for a text until a reader finds in it what it is to say.
+
+    Text, reading and rewriting are requests of their own, not one check within another: so each reply is kept as soon
+    as it is there, and a run that stops between two of them pays for neither again. A text that was found wrong is
+    kept like any other; a further start refuses it, and so does the next run when it asks anew.
+
+    Args:
+        client: Of the model that writes and reads.
+        request: What to ask for.
+        schema: The form of the reply.
+        check: Returns what can be seen to be wrong with a reply without a reader.
+        read_back: Has a reply read, and returns what is wrong with it.
+        finish: Completes a reply before it is read.
+
+    Returns:
+        A reply that was read without a fault.
+
+    Raises:
+        ReplyError: There is no usable reply, or a reader still found faults after the last rewriting.
+    """
+    refused: dict[str, list[str]] = {}
+
+    def check_unread(reply: S) -> list[str]:
+        # One that a reader has refused already is sent back with what the reader found.
+        return refused.get(reply.model_dump_json()) or check(reply)
+
+    faults: list[str] = []
+    for start in range(STARTS):
+        asked = request if start == 0 else request._replace(seed=(*request.seed, "start", start))
+        for rewrite in range(1 + REWRITES):
+            written = client.ask(asked, schema, check_unread)
+            reply = finish(written)
+            faults = read_back(reply)
+            if not faults:
+                return reply
+            refused[written.model_dump_json()] = refused[reply.model_dump_json()] = faults
+            asked = rewrite_request(request, reply, faults, (start, rewrite))
+    name = " ".join(str(part) for part in request.seed)
+    raise ReplyError(f"{request.template} for {name}: still wrong after {REWRITES} rewrites: {'; '.join(faults)}")
+
+
+def rewrite_request(request: Request, reply: BaseModel, faults: list[str], number: tuple[int, int]) -> Request:
+    """Return the call that rewrites a text.
+
+    Args:
+        request: What it was asked for with.
+        reply: The text.
+        faults: What a reader found.
+        number: Of the start and of the rewriting.
+    """
+    facts = {**request.facts, "original": request.template, "draft": reply.model_dump_json(), "faults": faults}
+    return Request("rewrite", facts, (*request.seed, *number))

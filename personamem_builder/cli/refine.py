@@ -1,0 +1,159 @@
+"""`personamem refine`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from generation.errors import UserError
+from generation.store import RunStore
+from personamem_builder.cli.audit import audit_installed
+
+if TYPE_CHECKING:
+    from personamem_builder.refine.refine import Outcome
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="How often questions are rewritten at most.",
+)
+@click.option(
+    "--backend",
+    "backends",
+    multiple=True,
+    metavar="[questions=]NAME",
+    help="Who rewrites: offline, openai:MODEL or hf:PATH. [default: who wrote them]",
+)
+@click.option(
+    "--no-context",
+    metavar="NAME",
+    help="Drop the questions that this backend answers without the history: openai:MODEL or hf:PATH.",
+)
+@click.option(
+    "--votes",
+    type=int,
+    default=5,
+    show_default=True,
+    help="Answers to each question, each in another order of options.",
+)
+@click.option("--at-least", type=int, default=4, show_default=True, help="Right answers that drop a question.")
+@click.option(
+    "--gates",
+    type=click.Path(path_type=Path),
+    help="YAML file of limits. [default: those of `personamem audit`]",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    help="The configuration of the run: for prices, and for topic banks of one's own.",
+)
+@click.option(
+    "--budget", type=float, help="US dollars that the calls of the run may cost, those of `generate` included."
+)
+@click.option("--json", "as_json", is_flag=True, envvar="PERSONAMEM_REFINE_JSON", help="Print the funnel as JSON.")
+def refine(
+    run: Path,
+    rounds: int,
+    backends: tuple[str, ...],
+    no_context: str | None,
+    votes: int,
+    at_least: int,
+    gates: Path | None,
+    config: Path | None,
+    budget: float | None,
+    as_json: bool,
+) -> None:
+    """Rewrite or drop the questions of a RUN that can be answered without reading.
+
+    While the probes of `personamem audit` miss a limit, the questions that they answer are put into other words; then
+    some of those that they still answer are dropped, a tenth of each type at most. With --no-context also those that a
+    model answers from the question and the options alone. What was decided is in refined.json, and `assemble` keeps to
+    it. The same command again does nothing more, and other options begin with the questions as they were made.
+
+    personamem refine runs/full
+
+    personamem refine runs/full --no-context openai:MODEL --budget 20
+    """
+    with audit_installed():
+        from personamem_builder.audit.gates import read_gates
+        from personamem_builder.refine.no_context import Filter
+        from personamem_builder.refine.refine import Settings
+        from personamem_builder.refine.refine import refine as refine_run
+
+    filter_ = Filter(no_context, votes, at_least) if no_context else None
+    settings = Settings(rounds, read_gates(gates), _writer(backends), filter_)
+    outcome = refine_run(RunStore(run), settings, config, budget)
+    if as_json:
+        click.echo(json.dumps(_as_json(outcome)))
+    else:
+        _print(run, outcome)
+    if outcome.was_stale:
+        click.echo("note: the questions were made anew since the last refinement, which is gone", err=True)
+    if outcome.missed_at_last:
+        click.echo(
+            f"note: probes still miss {len(outcome.missed_at_last)} limits, which few questions may do by chance: "
+            f"personamem audit {run}",
+            err=True,
+        )
+    click.echo(f"next: personamem assemble {run}", err=True)
+
+
+def _writer(backends: tuple[str, ...]) -> str | None:
+    """Return who rewrites; None for who wrote.
+
+    Raises:
+        UserError: There is no such backend, or it is for another stage.
+    """
+    from generation.llm.backends import parse_backend
+    from generation.pipeline import STAGES
+
+    writer = None
+    for text in backends:
+        stage, equals, name = text.partition("=")
+        if equals and stage in STAGES and stage != "questions":
+            raise UserError(f"--backend {text}: only questions are rewritten", "leave out the stage")
+        writer = name if equals and stage == "questions" else text
+        parse_backend(writer)
+    return writer
+
+
+def _as_json(outcome: Outcome) -> dict[str, object]:
+    if outcome.refined is not None:
+        return outcome.refined.published()
+    return {"missed_at_first": list(outcome.missed_at_first), "missed_at_last": list(outcome.missed_at_last)}
+
+
+def _print(run: Path, outcome: Outcome) -> None:
+    first, last = outcome.missed_at_first, outcome.missed_at_last
+    refined = outcome.refined
+    if refined is None:
+        reason = (
+            f"probes miss {len(first)} limits, but not by what can be repaired" if first else "probes meet all limits"
+        )
+        click.echo(f"{run}: {reason}; nothing was done")
+        return
+    if not outcome.is_new:
+        click.echo(f"{run}: was refined like this before; nothing was done")
+    click.echo(f"probes: {len(first)} limits missed at first, {len(last)} now")
+    click.echo(f"{'':42} {'made':>7} {'rewritten':>9} {'dropped by probes':>17} {'without history':>15} {'kept':>7}")
+    for name, count in {"all": refined.funnel.all, **refined.funnel.types}.items():
+        dropped = f"{count.dropped['probe']:17,} {count.dropped['no_context']:15,}"
+        click.echo(f"{name:42} {count.made:7,} {count.rewritten:9,} {dropped} {count.kept:7,}")
+    if refined.unwritten:
+        click.echo(f"{refined.unwritten} times no usable new words came; the same command asks again")
+    if (asked := refined.no_context) is None:
+        return
+    click.echo(f"{asked.model} without the history: dropped where {asked.at_least} of {asked.votes} answers are right")
+    click.echo(f"{'':42} {'asked':>7} {'dropped':>9} {'by chance':>17} {'by taste':>15}")
+    for name, part in {"all": asked.all, **asked.types}.items():
+        click.echo(f"{name:42} {part.asked:7,} {part.dropped:9,} {part.by_chance:17.1f} {part.by_taste:15.1f}")
+    if asked.unusable:
+        click.echo(f"{asked.unusable} answers could not be used; the same command asks again")
