@@ -13,14 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from generation.config import describe
 from generation.errors import UserError
 from generation.files import replacing
 from generation.records import Record
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=BaseModel)
 
 _PERSONA: Final = re.compile(rb'"persona_id":(\d+)')
 _DIGEST: Final = "digest"

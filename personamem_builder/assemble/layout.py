@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from generation.records import Persona
 from personamem_builder.assemble.material import Material, Piece
 from personamem_builder.assemble.records import Block
-from personamem_builder.official.contexts import hashed_form, id_of_forms
+from personamem_builder.official.contexts import Message, hashed_form, id_of_forms
 
 
 class Layout(NamedTuple):
@@ -28,7 +29,7 @@ class Layout(NamedTuple):
     """
 
     shared_context_id: str
-    messages: list[dict[str, str]]
+    messages: list[Message]
     tokens_before: list[int]
     letters_before: list[int]
     filler_tokens_before: list[int]
@@ -40,43 +41,46 @@ class Layout(NamedTuple):
 
 
 def context_messages(
-    material: Material, blocks: Sequence[Block], fillers: Mapping[str, Piece]
-) -> tuple[list[dict[str, str]], list[int]]:
+    persona: Persona, blocks: Sequence[Block], shown: Callable[[Block], Iterable[Any]]
+) -> tuple[list[Message], list[int]]:
     """Return the messages of a context, and the index of the first of each conversation.
 
     Each session of the user begins with what the model is shown of them, as in the official release. Contexts share the
     objects of their messages.
 
     Args:
+        persona: The user.
+        blocks: The conversations in order.
+        shown: Gives the messages of a conversation.
+    """
+    messages: list[Message] = []
+    starts: list[int] = []
+    system = _system(persona)
+    for block in blocks:
+        starts.append(len(messages))
+        if block.kind == "session":
+            messages += system
+        messages += shown(block)
+    return messages, starts
+
+
+def _system(persona: Persona) -> list[Message]:
+    return [{"role": "system", "content": persona.shown}] if persona.shown else []
+
+
+def lay_out(material: Material, blocks: Sequence[Block], fillers: Mapping[str, Piece]) -> Layout:
+    """Return the places in a context.
+
+    Args:
         material: The persona.
         blocks: The conversations in order.
         fillers: The fillers, by id.
     """
-    messages: list[dict[str, str]] = []
-    starts: list[int] = []
-    system = _system(material)
-    for block in blocks:
-        own, piece = _piece(material, block, fillers)
-        starts.append(len(messages))
-        if own:
-            messages += system
-        messages += piece.shown
-    return messages, starts
 
+    def piece_of(block: Block) -> Piece:
+        return material.sessions[block.id] if block.kind == "session" else fillers[block.id]
 
-def _system(material: Material) -> list[dict[str, str]]:
-    return [{"role": "system", "content": material.persona.shown}] if material.persona.shown else []
-
-
-def _piece(material: Material, block: Block, fillers: Mapping[str, Piece]) -> tuple[bool, Piece]:
-    """Return whether a conversation is the user's own, and its messages."""
-    own = block.kind == "session"
-    return own, material.sessions[block.id] if own else fillers[block.id]
-
-
-def lay_out(material: Material, blocks: Sequence[Block], fillers: Mapping[str, Piece]) -> Layout:
-    """Return the places in a context; arguments as for `context_messages`."""
-    messages, starts = context_messages(material, blocks, fillers)
+    messages, starts = context_messages(material.persona, blocks, lambda block: piece_of(block).shown)
     forms: list[bytes] = []
     tokens: list[int] = []
     letters: list[int] = []
@@ -85,9 +89,9 @@ def lay_out(material: Material, blocks: Sequence[Block], fillers: Mapping[str, P
     ids: list[str] = []
     places: dict[str, int] = {}
     sessions: dict[str, int] = {}
-    system_form = hashed_form(_system(material))
+    system_form = hashed_form(_system(material.persona))
     for block in blocks:
-        own, piece = _piece(material, block, fillers)
+        own, piece = block.kind == "session", piece_of(block)
         if own and material.persona.shown:
             forms.append(system_form)
             tokens.append(material.persona.shown_tokens)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, TypeVar
 
+from pydantic import BaseModel
+from typing_extensions import TypedDict  # that of `typing` is enough for pydantic from Python 3.12 on
+
 from generation.errors import UserError
 from generation.records import Filler, History, Message, Persona, Question, Record, Session
 from generation.store import RunStore, Span, persona_spans, read_records
@@ -136,13 +139,65 @@ def _failed(store: RunStore, stage: str) -> int:
     return sum(failure["stage"] == stage for failure in store.failures())
 
 
-def read_material(store: RunStore, place: Place, *, with_questions: bool = True) -> Material:
+class Texts(NamedTuple):
+    """What a persona's contexts are written from.
+
+    Attributes:
+        persona: The user.
+        history: What happens to them.
+        sessions: The messages of each session, by id.
+    """
+
+    persona: Persona
+    history: History
+    sessions: dict[str, list[ShownMessage]]
+
+
+class ShownMessage(TypedDict):
+    """A message as a context has it."""
+
+    role: str
+    content: str
+
+
+class _Conversation(BaseModel):
+    """Of a session or a filler, the messages alone: a tenth of the objects that `Session` is made of."""
+
+    session_id: str = ""
+    filler_id: str = ""
+    messages: list[ShownMessage]
+
+
+def read_texts(store: RunStore, place: Place) -> Texts:
+    """Read what the contexts of a persona are written from, which `read_material` found whole before.
+
+    Args:
+        store: The run.
+        place: Where the persona lies.
+
+    Raises:
+        UserError: A line was changed by hand.
+    """
+    [history] = read_records(store.path("histories"), History, place.spans["histories"])
+    sessions = read_records(store.path("sessions"), _Conversation, place.spans["sessions"])
+    return Texts(place.persona, history, {session.session_id: session.messages for session in sessions})
+
+
+def read_filler_texts(store: RunStore) -> dict[str, list[ShownMessage]]:
+    """Read the messages of the fillers of a run, by id.
+
+    Raises:
+        UserError: A line was changed by hand.
+    """
+    return {filler.filler_id: filler.messages for filler in read_records(store.finished("fillers"), _Conversation)}
+
+
+def read_material(store: RunStore, place: Place) -> Material:
     """Read the material of a persona.
 
     Args:
         store: The run.
         place: Where it lies.
-        with_questions: Whether questions are needed.
 
     Raises:
         UserError: Sessions are missing, or a line was changed by hand.
@@ -157,6 +212,5 @@ def read_material(store: RunStore, place: Place, *, with_questions: bool = True)
         if not _failed(store, "sessions"):
             raise UserError(f"{store.path('sessions')} lacks sessions of persona {place.persona.persona_id}", _FINISH)
         history = history.up_to_missing(told)
-    questions = read("questions", Question) if with_questions else ()
-    kept = tuple(question for question in questions if question.question_id not in place.dropped)
+    kept = tuple(question for question in read("questions", Question) if question.question_id not in place.dropped)
     return Material(place.persona, history, told, kept)

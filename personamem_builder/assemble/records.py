@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from generation.records import Record
 
 
-class Block(Record):
+class Block(NamedTuple):
     """A conversation of a context.
 
     Attributes:

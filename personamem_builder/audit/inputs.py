@@ -165,7 +165,7 @@ def read_run(store: RunStore, *, refined: bool = True) -> AuditedSplit:
 
 def _run_contexts(store: RunStore, places: Sequence[Place]) -> Iterator[SharedContext]:
     for place in places:
-        material = read_material(store, place, with_questions=False)
+        material = read_material(store, place)
         layout = _whole_history(material)
         topics = {plan.session_id: topic.topic for topic in material.history.topics for plan in topic.sessions}
         yield SharedContext(

@@ -24,7 +24,15 @@ from personamem_builder.assemble.assemble import (
     split_folder,
 )
 from personamem_builder.assemble.layout import context_messages
-from personamem_builder.assemble.material import Material, Piece, Place, find_material, read_fillers, read_material
+from personamem_builder.assemble.material import (
+    Place,
+    ShownMessage,
+    Texts,
+    find_material,
+    read_filler_texts,
+    read_fillers,
+    read_texts,
+)
 from personamem_builder.assemble.records import AskedQuestion, Block, ContextPlan
 from personamem_builder.assemble.refined import read_refined
 from personamem_builder.assemble.sizes import SIZES
@@ -180,28 +188,32 @@ class _Planned(NamedTuple):
     plans: dict[str, Span]
 
 
-_worker: tuple[RunStore, dict[str, Piece]] | None = None
+_worker: tuple[RunStore, dict[str, list[ShownMessage]]] | None = None
 
 
 def _start_worker(store: RunStore) -> None:
     global _worker
-    _worker = (store, {filler.id: filler for filler in read_fillers(store)})
+    _worker = (store, read_filler_texts(store))
 
 
 def _contexts_of_persona(planned: _Planned) -> list[tuple[str, ContextRow]]:
     assert _worker is not None, "no worker was started in this process"
     store, fillers = _worker
-    material = read_material(store, planned.place, with_questions=False)
+    texts = read_texts(store, planned.place)
     return [
-        (split, _context_row(material, fillers, plan))
+        (split, _context_row(texts, fillers, plan))
         for split, span in planned.plans.items()
         for plan in read_records(split_folder(store, split) / CONTEXTS, ContextPlan, span)
     ]
 
 
-def _context_row(material: Material, fillers: Mapping[str, Piece], plan: ContextPlan) -> ContextRow:
-    messages, starts = context_messages(material, plan.blocks, fillers)
-    sessions = {session.session_id: (t.topic, session) for t in material.history.topics for session in t.sessions}
+def _context_row(texts: Texts, fillers: Mapping[str, list[ShownMessage]], plan: ContextPlan) -> ContextRow:
+    messages, starts = context_messages(
+        texts.persona,
+        plan.blocks,
+        lambda block: texts.sessions[block.id] if block.kind == "session" else fillers[block.id],
+    )
+    sessions = {session.session_id: (t.topic, session) for t in texts.history.topics for session in t.sessions}
     described = [_described(block, sessions) for block in plan.blocks]
     return {
         "shared_context_id": plan.shared_context_id,
