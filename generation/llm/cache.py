@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+import weakref
+from collections import deque
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
+
+from filelock import FileLock
 
 from generation.errors import UserError
 
 
+class _Put(NamedTuple):
+    """A reply that waits to be written, and what to tell when it is on the disk."""
+
+    key: str
+    text: str
+    done: Future[None]
+
+
 class ReplyCache:
-    """Replies by the key of their request, in one SQLite file; safe for several threads and processes.
+    """Replies by the key of their request, in one SQLite file; safe for several threads and processes of a machine.
 
     Args:
         path: The file; made if it is not there.
@@ -22,27 +37,55 @@ class ReplyCache:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with self._connect() as connection:
-            # The lock first: several processes that begin together wait for one another only for a lock taken at once.
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
+        self._waiting: deque[_Put] = deque()
+        self._reading, self._writing = threading.Lock(), threading.Lock()
+        with self._named_errors():
+            # Two connections: with a log of changes (WAL), who reads does not wait for what is being written.
+            self._reader, self._writer = self._connect(), self._connect()
+            # SQLite does not let processes that begin together wait for one another while the log is turned on.
+            with FileLock(path.with_name(f".{path.name}.lock")), self._writer:
+                self._writer.execute("PRAGMA journal_mode=WAL")
+                self._writer.execute("PRAGMA synchronous=FULL")
+                self._writer.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self._path, timeout=60, isolation_level="IMMEDIATE", check_same_thread=False)
+        weakref.finalize(self, connection.close)
+        return connection
 
     @contextmanager
-    def _connect(self) -> Iterator[sqlite3.Connection]:
+    def _named_errors(self) -> Iterator[None]:
         try:
-            with closing(sqlite3.connect(self._path, timeout=60)) as connection, connection:
-                yield connection
-        except sqlite3.Error as error:
+            yield
+        except (sqlite3.Error, OSError) as error:
             hint = "move it away, or free some space if the disk is full"
             raise UserError(f"{self._path} cannot be used as a cache of replies: {error}", hint) from error
 
     def get(self, key: str) -> str | None:
         """Return the reply kept under a key, if there is one."""
-        with self._connect() as connection:
-            row = connection.execute("SELECT text FROM replies WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
+        with self._reading, self._named_errors():
+            rows = self._reader.execute("SELECT text FROM replies WHERE key = ?", (key,)).fetchall()
+        return str(rows[0][0]) if rows else None
 
     def put(self, key: str, text: str) -> None:
         """Keep a reply; it is on the disk when this returns."""
-        with self._connect() as connection:
-            connection.execute("INSERT OR REPLACE INTO replies VALUES (?, ?)", (key, text))
+        put = _Put(key, text, Future())
+        self._waiting.append(put)
+        with self._writing:
+            if not put.done.done():  # else a thread before this one wrote it along with its own
+                self._write_waiting()
+        put.done.result()
+
+    def _write_waiting(self) -> None:
+        """Write all that waits at once: the disk takes as long for many replies as for one."""
+        batch = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        try:
+            with self._named_errors(), self._writer:
+                rows = [(put.key, put.text) for put in batch]
+                self._writer.executemany("INSERT OR REPLACE INTO replies VALUES (?, ?)", rows)
+        except BaseException as error:
+            for put in batch:
+                put.done.set_exception(error)
+        else:
+            for put in batch:
+                put.done.set_result(None)

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from io import FileIO
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
-from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from generation.config import Price, describe
 from generation.errors import UserError
 
+if sys.platform == "win32":
+    from filelock import FileLock
+else:
+    import fcntl
+
 Outcome = Literal["ok", "repaired", "cut", "refusal", "rejected", "error"]
 """What came of a call: a good reply, a good one to a repair turn, or what was wrong with it."""
-
-_POLL_SECONDS: Final = 0.002
 
 
 class BudgetReached(UserError):
@@ -100,12 +105,17 @@ class Ledger:
         self._prices = prices
         self._budget = budget
         self._changed = threading.Condition()
-        self._file_lock = FileLock(path.with_name(f".{path.name}.lock"))
         self._end = 0  # of what was read
         self._number = 0  # of lines read
         self._spent = 0.0
         self._lines: dict[tuple[str, str], Line] = {}
         self._reserved: list[float] = []
+        try:
+            # Unbuffered, so that what could not be written is not tried again with the next line.
+            self._file = FileIO(path, "a+")
+        except OSError as error:
+            raise self._unwritable(error) from error
+        weakref.finalize(self, self._file.close)
         self._append(b"")  # a file that cannot be written is found out before anything is paid
 
     def spent(self) -> float:
@@ -151,7 +161,7 @@ class Ledger:
         """Keep money back for a call, for as long as the block lasts; `record` the call inside it.
 
         Where the budget is not spent but all reserved, this waits for other calls to end: they may cost less. A thread
-        must not reserve twice at a time.
+        must not reserve twice at a time. Without a budget there is nothing to keep back.
 
         Args:
             model: That is asked.
@@ -160,14 +170,17 @@ class Ledger:
 
         Raises:
             BudgetReached: The budget is spent.
-            UserError: There is a budget and the model has no price, or the file is damaged or cannot be read.
+            UserError: There is a budget, and the model has no price, or the file is damaged or cannot be read.
         """
+        if self._budget is None:
+            yield
+            return
         self.require_prices([model])
         cost = price_of(model, prompt_tokens, reply_tokens, self._prices) or 0.0
         with self._changed:
             while True:
                 self.check()
-                if self._budget is None or self._spent + sum(self._reserved) < self._budget:
+                if self._spent + sum(self._reserved) < self._budget:
                     break
                 self._changed.wait()
             self._reserved.append(cost)
@@ -203,8 +216,10 @@ class Ledger:
             cost=price_of(model, prompt_tokens, reply_tokens, self._prices),
             outcome=outcome,
         )
+        line = f"{call.model_dump_json()}\n".encode()
         with self._changed:
-            self._append(f"{call.model_dump_json()}\n".encode())
+            self._append(line)
+            self._add(call, len(line))
 
     def summary(self) -> list[Line]:
         """Return what each stage took of each model, in the order of their first calls.
@@ -219,26 +234,42 @@ class Ledger:
     def _append(self, line: bytes) -> None:
         """Write a line after the last whole one: while the file is locked, half a line is what a kill left."""
         try:
-            with self._file_lock.acquire(poll_interval=_POLL_SECONDS), self._path.open("ab") as file:
+            with self._locked():
                 self._read()
-                if file.tell() > self._end:
-                    file.truncate(self._end)
-                file.write(line)
-            self._read()
+                if os.fstat(self._file.fileno()).st_size > self._end:
+                    self._file.truncate(self._end)
+                while line:
+                    line = line[self._file.write(line) :]
         except OSError as error:
-            hint = "free some space, or mend the folder's rights, and run again; what is done is kept"
-            raise UserError(f"{self._path} cannot be written: {error.strerror}", hint) from error
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> UserError:
+        hint = "free some space, or mend the folder's rights, and run again; what is done is kept"
+        return UserError(f"{self._path} cannot be written: {error.strerror}", hint)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keep other processes from writing."""
+        if sys.platform == "win32":
+            with FileLock(self._path.with_name(f".{self._path.name}.lock")):
+                yield
+        else:
+            # FileLock takes ten times as long: with many calls at a time, as long as all else that a line takes.
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _read(self) -> None:
-        """Take in the whole lines that came since the last time, by whomever."""
+        """Take in the whole lines that others wrote since the last time."""
         try:
-            with self._path.open("rb") as file:
-                file.seek(self._end)
-                data = file.read()
-                cut = file.seek(0, os.SEEK_END) < self._end
+            found = os.fstat(self._file.fileno())
+            self._file.seek(self._end)
+            data = self._file.read() if found.st_size > self._end else b""
         except OSError as error:
             raise UserError(f"{self._path} cannot be read: {error.strerror}", "restore it and run again") from error
-        if cut:
+        if found.st_size < self._end or not found.st_nlink:
             raise UserError(f"{self._path} was cut or replaced while the run used it", "restore it and run again")
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
             try:
@@ -248,11 +279,12 @@ class Ledger:
                     f"{self._path}, line {self._number + 1} is damaged: {describe(error)}",
                     "restore the file, or move it away: what it holds is then not counted as spent",
                 ) from error
-            self._add(call)
-            self._number += 1
-            self._end += len(line)
+            self._add(call, len(line))
 
-    def _add(self, call: PaidCall) -> None:
+    def _add(self, call: PaidCall, size: int) -> None:
+        """Count a call whose line of so many bytes is next in the file."""
+        self._number += 1
+        self._end += size
         line = self._lines.setdefault((call.stage, call.model), Line(call.stage, call.model))
         line.calls += 1
         line.prompt_tokens += call.prompt_tokens
