@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -230,8 +231,14 @@ def reply_key(identity: Mapping[str, Any], messages: Sequence[ChatMessage], sche
         messages: The rendered conversation.
         schema: The form that the reply must have.
     """
-    content = [dict(identity), [list(message) for message in messages], schema.model_json_schema()]
+    content = [dict(identity), [list(message) for message in messages], _form(schema)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+@cache
+def _form(schema: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of a reply; pydantic makes it anew each time, which takes as long as sending a request."""
+    return schema.model_json_schema()
 
 
 def _read(text: str, schema: type[S], check: Callable[[S], list[str]]) -> tuple[S | None, list[str]]:
