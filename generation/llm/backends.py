@@ -8,7 +8,6 @@ from generation.banks.load import Banks
 from generation.config import Config
 from generation.errors import UserError
 from generation.llm.client import Backend
-from generation.llm.offline.backend import OfflineBackend
 
 OFFLINE: Final = "offline"
 KINDS: Final = ("openai:MODEL", "hf:PATH", OFFLINE)
@@ -62,4 +61,6 @@ def make_backend(name: BackendName, config: Config, banks: Banks) -> Backend:
         from generation.llm.local import LocalModel
 
         return LocalModel(name.model, temperature=config.llm.temperature, max_tokens=config.llm.max_tokens)
+    from generation.llm.offline.backend import OfflineBackend
+
     return OfflineBackend(banks, config.seed)

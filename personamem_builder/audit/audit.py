@@ -9,7 +9,7 @@ from typing import NamedTuple
 from generation.progress import track
 from personamem_builder.audit.balance import balance_findings
 from personamem_builder.audit.cues import cue_findings
-from personamem_builder.audit.gates import Gates, Judged, judge
+from personamem_builder.audit.gates import Gates, Judged, failed, judge
 from personamem_builder.audit.inputs import read_splits
 from personamem_builder.audit.integrity import integrity_findings
 from personamem_builder.audit.model import Arms, model_findings
@@ -41,7 +41,7 @@ class Audit(NamedTuple):
     @property
     def failed(self) -> list[Judged]:
         """The findings that miss their limit."""
-        return [one for one in self.judged if one.verdict == "FAIL"]
+        return failed(self.judged)
 
 
 def audit(path: Path, names: Sequence[str], gates: Gates, arms: Mapping[str, Arms] | None = None) -> Audit:

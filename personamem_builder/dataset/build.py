@@ -30,7 +30,6 @@ from personamem_builder.assemble.material import (
     Texts,
     find_material,
     read_filler_texts,
-    read_fillers,
     read_texts,
 )
 from personamem_builder.assemble.records import AskedQuestion, Block, ContextPlan
@@ -163,7 +162,6 @@ def _question_row(question: Question, asked: AskedQuestion) -> dict[str, Any]:
 
 def _contexts(store: RunStore, splits: Sequence[str], workers: int) -> Iterator[tuple[str, ContextRow]]:
     """Yield each context with its split; few personas are in memory at a time."""
-    read_fillers(store)  # damage is said here, not by a worker that cannot start
     plans = {split: persona_spans(split_folder(store, split) / CONTEXTS) for split in splits}
     tasks = [
         _Planned(
