@@ -16,7 +16,7 @@ S = TypeVar("S")
 
 
 def process_pool(workers: int, start: Callable[..., None], *arguments: Any) -> ProcessPoolExecutor:
-    """Return a pool of processes, each of which calls `start` first.
+    """Return a pool of processes, which begin at once; each calls `start` first.
 
     Args:
         workers: How many processes.
@@ -25,7 +25,10 @@ def process_pool(workers: int, start: Callable[..., None], *arguments: Any) -> P
     """
     # Not `fork`: libraries that run threads, such as tiktoken, must not be forked.
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, context, _start, (start, arguments))
+    pool = ProcessPoolExecutor(workers, context, _start, (start, arguments))
+    for _ in range(workers):  # it starts a process for a task: while they import, the caller may do something else
+        pool.submit(os.getpid)
+    return pool
 
 
 def _start(start: Callable[..., None], arguments: tuple[Any, ...]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -81,11 +83,13 @@ def build(
         fingerprint=_digest([fingerprint, assemblies]),
     )
     _check_owner(out, source, replace)
-    questions = _question_tables(store, names)
-    contexts = _contexts(store, names, workers)
     refined = read_refined(store)
     funnel = refined.published() if refined else None
-    return write_dataset(out, questions, contexts, source, _notes(fingerprint), auditor, funnel)
+    with ExitStack() as stack:
+        pool = stack.enter_context(process_pool(workers, _start_worker, store)) if workers > 1 else None
+        questions = _question_tables(store, names)
+        contexts = _contexts(store, names, pool, 2 * workers)
+        return write_dataset(out, questions, contexts, source, _notes(fingerprint), auditor, funnel)
 
 
 def _split_order(name: str) -> tuple[int, int, str]:
@@ -160,7 +164,9 @@ def _question_row(question: Question, asked: AskedQuestion) -> dict[str, Any]:
     }
 
 
-def _contexts(store: RunStore, splits: Sequence[str], workers: int) -> Iterator[tuple[str, ContextRow]]:
+def _contexts(
+    store: RunStore, splits: Sequence[str], pool: Executor | None, ahead: int
+) -> Iterator[tuple[str, ContextRow]]:
     """Yield each context with its split; few personas are in memory at a time."""
     plans = {split: persona_spans(split_folder(store, split) / CONTEXTS) for split in splits}
     tasks = [
@@ -171,12 +177,11 @@ def _contexts(store: RunStore, splits: Sequence[str], workers: int) -> Iterator[
         )
         for place in find_material(store)
     ]
-    if workers == 1:
+    if pool is None:
         _start_worker(store)
         yield from chain.from_iterable(map(_contexts_of_persona, tasks))
-        return
-    with process_pool(workers, _start_worker, store) as pool:
-        yield from chain.from_iterable(ordered_results(pool, 2 * workers, _contexts_of_persona, tasks))
+    else:
+        yield from chain.from_iterable(ordered_results(pool, ahead, _contexts_of_persona, tasks))
 
 
 class _Planned(NamedTuple):

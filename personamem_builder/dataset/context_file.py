@@ -7,6 +7,8 @@ import json
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from json.encoder import encode_basestring_ascii
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -66,7 +68,9 @@ class _Distinct:
     def _add(self, role: str, content: str) -> None:
         self._numbers[role][content] = len(self.messages)
         self.messages.append((role, content))
-        self.json.append(f'{{"content":{json.dumps(content)},"role":{json.dumps(role)}}}'.encode())
+        # What `json.dumps` does with a string, without its five calls around it.
+        as_json = f'{{"content":{encode_basestring_ascii(content)},"role":{encode_basestring_ascii(role)}}}'
+        self.json.append(as_json.encode())
         self.size += len(self.json[-1])
 
 
@@ -91,7 +95,7 @@ class ContextDigest:
         """Add a context, given the JSON of its messages, which takes longer than all else here."""
         rest = json.dumps({k: v for k, v in row.items() if k != "messages"}, sort_keys=True, separators=(",", ":"))
         # No name of a column sorts before `messages`.
-        self._digest.update(b'{"messages":[' + b",".join(messages) + b"]," + rest[1:].encode() + b"\n")
+        self._digest.update(b"".join((b'{"messages":[', b",".join(messages), b"],", rest[1:].encode(), b"\n")))
 
     def hexdigest(self) -> str:
         """Return the digest of all contexts so far."""
@@ -100,6 +104,8 @@ class ContextDigest:
 
 class ContextWriter:
     """Writes contexts to Parquet, in row groups that hold each distinct text once.
+
+    A row group is compressed in a thread, while the next one is filled.
 
     Args:
         path: The file to make.
@@ -120,28 +126,42 @@ class ContextWriter:
             dictionary_pagesize_limit=8 * _DISTINCT,
             store_schema=False,  # with Arrow's own schema in the file, a plain reader would get dictionaries
         )
+        self._thread = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
         self._begin()
 
     def write(self, row: ContextRow) -> None:
         """Add a context."""
         numbers = self._distinct.numbered(row["messages"])
-        json_ = self._distinct.json
-        self.digest.add(row, map(json_.__getitem__, numbers))
+        parts = [self._distinct.json[number] for number in numbers]
+        self.digest.add(row, parts)
         self._numbers += array("i", numbers)
         self._offsets.append(len(self._numbers))
         self._rows.append({name: value for name, value in row.items() if name != "messages"})
-        self._whole += sum(map(len, map(json_.__getitem__, numbers)))
+        self._whole += sum(map(len, parts))
         self.count += 1
         if self._distinct.size >= _DISTINCT or self._whole >= _WHOLE:
-            self._flush()
+            self.flush()
+
+    def flush(self) -> None:
+        """Let what was added be written; this does not wait for it."""
+        if not self._rows:
+            return
+        self._wait()  # one row group at a time: they are large
+        self._writing = self._thread.submit(
+            self._write_row_group, self._distinct.messages, self._numbers, self._offsets, self._rows
+        )
+        self._begin()
 
     def __enter__(self) -> ContextWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         try:
-            if error is None and self._rows:
-                self._flush()
+            with self._thread:
+                if error is None:
+                    self.flush()
+                    self._wait()
         finally:
             self._writer.close()
 
@@ -152,23 +172,28 @@ class ContextWriter:
         self._offsets = array("i", [0])
         self._rows: list[dict[str, Any]] = []
 
-    def _flush(self) -> None:
+    def _wait(self) -> None:
+        if self._writing:
+            self._writing.result()
+
+    def _write_row_group(
+        self, distinct: list[tuple[str, str]], places: array[int], offsets: array[int], rows: list[dict[str, Any]]
+    ) -> None:
         texts: dict[str, int] = {}
-        roles, places = [], array("i")
-        for role, content in self._distinct.messages:
+        roles, text_numbers = [], array("i")
+        for role, content in distinct:
             roles.append(role)
-            places.append(texts.setdefault(content, len(texts)))
-        numbers = pa.array(self._numbers, pa.int32())
+            text_numbers.append(texts.setdefault(content, len(texts)))
+        numbers = pa.array(places, pa.int32())
         contents = pa.DictionaryArray.from_arrays(
-            pa.array(places, pa.int32()).take(numbers), pa.array(list(texts), pa.string())
+            pa.array(text_numbers, pa.int32()).take(numbers), pa.array(list(texts), pa.string())
         )
         messages = pa.StructArray.from_arrays(
             [pa.array(roles, pa.string()).take(numbers), contents], names=["role", "content"]
         )
-        columns = {"messages": pa.ListArray.from_arrays(pa.array(self._offsets, pa.int32()), messages)}
+        columns = {"messages": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), messages)}
         for field in _SCHEMA:
             if field.name != "messages":
-                columns[field.name] = pa.array([row[field.name] for row in self._rows], field.type)
+                columns[field.name] = pa.array([row[field.name] for row in rows], field.type)
         table = pa.Table.from_arrays([columns[name] for name in _SCHEMA.names], schema=_SCHEMA)
         self._writer.write_table(table, row_group_size=table.num_rows)
-        self._begin()

@@ -112,15 +112,18 @@ def _write_tables(
         writers = {split: stack.enter_context(ContextWriter(folder / contexts_path(split))) for split in questions}
         for split, row in contexts:
             writers[split].write(row)
-    for split, table in questions.items():
-        pq.write_table(table, folder / questions_path(split), compression="zstd")
+        for writer in writers.values():
+            writer.flush()
+        for split, table in questions.items():
+            pq.write_table(table, folder / questions_path(split), compression="zstd")
+        question_digests = {split: content_digest(table) for split, table in questions.items()}
     return {
         split: {
             "questions": table.num_rows,
             "shared_contexts": writers[split].count,
             "personas": pc.count_distinct(table["persona_id"]).as_py(),
             "max_context_length_in_tokens": pc.max(table["context_length_in_tokens"]).as_py(),
-            "digests": {"benchmark": content_digest(table), "shared_contexts": writers[split].digest.hexdigest()},
+            "digests": {"benchmark": question_digests[split], "shared_contexts": writers[split].digest.hexdigest()},
         }
         for split, table in questions.items()
     }
