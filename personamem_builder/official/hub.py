@@ -123,12 +123,9 @@ def _snapshot(
     The folder bears the name of its commit, whatever the revision is called.
     """
     from huggingface_hub import HfApi, constants, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+    from huggingface_hub.errors import LocalEntryNotFoundError, RepositoryNotFoundError
 
-    # What the Hub client does not wrap: errors of its HTTP library (which one depends on the version), and
-    # RuntimeError, as its Xet transport reports a lost connection.
-    http_error = cast("type[Exception]", HfHubHTTPError.__bases__[0])
-    failures = (OSError, ValueError, RuntimeError, http_error)
+    failures = hub_failures()
 
     def fetch(repo_id: str, *, cached: bool) -> Path:
         path = snapshot_download(
@@ -157,16 +154,33 @@ def _snapshot(
         try:
             return repo_id, fetch(repo_id, cached=False)
         except failures as error:
-            raise _explain(error, repo_id, revision, instead) from error
+            raise explain_hub_error(error, repo_id, revision, instead) from error
 
     # That one of the names does not exist says less than whatever else went wrong.
     telling = {i: e for i, e in refusals.items() if type(e) is not RepositoryNotFoundError} or refusals
     reason = next(iter(telling.values()))
-    raise _explain(reason, " or ".join(telling), revision, instead) from reason
+    raise explain_hub_error(reason, " or ".join(telling), revision, instead) from reason
 
 
-def _explain(error: Exception, name: str, revision: str | None, instead: str) -> UserError:
-    """Say in our words why a dataset could not be had from the Hub."""
+def hub_failures() -> tuple[type[Exception], ...]:
+    """Return the errors with which calls of the Hub client fail; importing it takes time."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    # What the Hub client does not wrap: errors of its HTTP library (which one depends on the version), and
+    # RuntimeError, as its Xet transport reports a lost connection.
+    http_error = cast("type[Exception]", HfHubHTTPError.__bases__[0])
+    return (OSError, ValueError, RuntimeError, http_error)
+
+
+def explain_hub_error(error: Exception, name: str, revision: str | None = None, instead: str = "") -> UserError:
+    """Say in our words why a dataset could not be had from the Hub.
+
+    Args:
+        error: One of `hub_failures`.
+        name: The dataset.
+        revision: What was asked for.
+        instead: What else the user may do, to be put after the hint.
+    """
     from huggingface_hub import constants, errors
 
     hub = constants.ENDPOINT

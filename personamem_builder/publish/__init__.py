@@ -1,0 +1,1 @@
+"""Publishing versions of a dataset to the Hub."""
