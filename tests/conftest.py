@@ -7,13 +7,20 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
 ROOT = Path(__file__).parents[1]
+
+# Read here, as tests do not see the settings of the user.
+_ARTEFACTS = os.environ.get("PERSONAMEM_ARTEFACTS")
 
 # The first example of a test may load what the others share.
 settings.register_profile("personamem", deadline=None)
@@ -86,3 +93,24 @@ def python(tmp_path: Path) -> Python:
         return done
 
     return run
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """A headless Chromium of the system (Debian's package `chromium`), driven by Playwright."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: make test-browser")
+    executable = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if executable is None:
+        pytest.skip("needs a Chromium on the PATH: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=executable, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def artefacts() -> Path:
+    """Where screenshots go, for a person to look at: `PERSONAMEM_ARTEFACTS`, or `build/screenshots`."""
+    folder = Path(_ARTEFACTS or ROOT / "build" / "screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
