@@ -1,16 +1,18 @@
 """Shared contexts of a dataset folder, read one at a time.
 
 A row group of their file holds the contexts of some personas, each distinct text of them once, in a dictionary. Read as
-a dictionary it takes the memory of these texts, however many contexts repeat them.
+a dictionary it takes the memory of these texts, however many contexts repeat them. The file may lie elsewhere, such as
+on the Hub: of it, too, only the row groups in question are read.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from threading import Lock
+from typing import Any, BinaryIO, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,31 +24,53 @@ Message = dict[str, str]
 _KEPT: Final = 2
 """Decoded contexts kept: questions come sorted by context, and a run may look at two of them in turn."""
 
-_GROUPS_KEPT: Final = 4
+GROUPS_KEPT: Final = 4
 """Row groups kept, of about 32 MiB of text at most (see `dataset.context_file`): shuffled questions are cheap too."""
 
 _TEXTS: Final = ("messages.list.element.content",)
+
+
+class RemoteFile(Protocol):
+    """A file of shared contexts that is not on this machine, equal to those with the same content."""
+
+    def __hash__(self) -> int:
+        """Return the same for equal ones."""
+
+    def open(self) -> BinaryIO:
+        """Open the file."""
 
 
 class ContextStore:
     """Resolves `(shared_context_id, end_index)` to messages, with the texts of a few row groups in memory.
 
     Args:
-        folder: A dataset folder; its `data/shared_contexts_*.parquet` are indexed by id, not read.
+        folder: A dataset folder, whose `data/shared_contexts_*.parquet` are searched by id and else not read.
+        remote: A file to read in place of these.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, remote: RemoteFile | None = None) -> None:
         self.folder = folder
+        sources = [remote.open()] if remote else context_files(folder)
+        self._files = [_open_file(source) for source in sources]
         self._place: dict[str, tuple[pq.ParquetFile, int, int]] = {}
-        self._starts: dict[str, list[int]] = {}
-        for path in context_files(folder):
-            file = _open_file(path)
-            for group in range(file.num_row_groups):
-                rows = file.read_row_group(group, columns=["shared_context_id", "session_starts"]).to_pylist()
-                self._place |= {row["shared_context_id"]: (file, group, i) for i, row in enumerate(rows)}
-                self._starts |= {row["shared_context_id"]: row["session_starts"] for row in rows}
+        self._unsearched = iter([(file, group) for file in self._files for group in range(file.num_row_groups)])
+        self._lock = Lock()
         self._decoded = functools.lru_cache(maxsize=_KEPT)(self._decode)
-        self._group = functools.lru_cache(maxsize=_GROUPS_KEPT)(_read_messages)
+        self._group = functools.lru_cache(maxsize=GROUPS_KEPT)(_read_messages)
+        self._starts = functools.cache(_read_starts)
+
+    @property
+    def num_groups(self) -> int:
+        """How many row groups there are."""
+        return sum(file.num_row_groups for file in self._files)
+
+    def count_groups(self, shared_context_ids: Iterable[str]) -> int:
+        """Return in how many row groups some contexts are.
+
+        Raises:
+            UserError: The folder lacks one of the contexts.
+        """
+        return len({self._find(key)[:2] for key in shared_context_ids})
 
     def messages(self, shared_context_id: str, end_index: int) -> list[Message]:
         """Return `messages[:end_index]` of a context, as objects of the caller's own.
@@ -62,8 +86,8 @@ class ContextStore:
         Raises:
             UserError: The folder has no such context.
         """
-        self._find(shared_context_id)
-        return self._starts[shared_context_id]
+        file, group, row = self._find(shared_context_id)
+        return self._starts(file, group)[row]
 
     def batch(self, keys: Sequence[tuple[str, int]]) -> list[list[Message]]:
         """Return the messages of several questions; those of one context share their message objects.
@@ -81,13 +105,18 @@ class ContextStore:
         return _messages(self._group(file, group), row)
 
     def _find(self, shared_context_id: str) -> tuple[pq.ParquetFile, int, int]:
-        try:
+        with self._lock:
+            while shared_context_id not in self._place:
+                file, group = next(self._unsearched, (None, 0))
+                if file is None:
+                    raise UserError(
+                        f"{self.folder} has no shared context {shared_context_id}",
+                        "the folder was changed after its questions were loaded, or lacks the contexts of a split: "
+                        "load the dataset again",
+                    )
+                ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
+                self._place |= {key: (file, group, row) for row, key in enumerate(ids)}
             return self._place[shared_context_id]
-        except KeyError:
-            raise UserError(
-                f"{self.folder} has no shared context {shared_context_id}",
-                "the folder was changed after its questions were loaded: load the dataset again",
-            ) from None
 
 
 def iter_contexts(path: Path) -> Iterator[dict[str, Any]]:
@@ -113,12 +142,17 @@ def read_context(path: Path, shared_context_id: str) -> dict[str, Any] | None:
     return None
 
 
-def _open_file(path: Path) -> pq.ParquetFile:
-    return pq.ParquetFile(path, memory_map=True, read_dictionary=_TEXTS)
+def _open_file(source: Path | BinaryIO) -> pq.ParquetFile:
+    return pq.ParquetFile(source, memory_map=True, read_dictionary=_TEXTS)
 
 
 def _read_messages(file: pq.ParquetFile, group: int) -> pa.ChunkedArray:
     return file.read_row_group(group, columns=["messages"]).column(0)
+
+
+def _read_starts(file: pq.ParquetFile, group: int) -> list[list[int]]:
+    starts: list[list[int]] = file.read_row_group(group, columns=["session_starts"]).column(0).to_pylist()
+    return starts
 
 
 def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
@@ -138,13 +172,20 @@ def context_files(folder: Path) -> list[Path]:
     return sorted((folder / "data").glob("shared_contexts_*.parquet"))
 
 
-def open_contexts(folder: Path) -> ContextStore:
-    """Return the store of a folder, opened once for as long as its files stay the same."""
-    stats = [path.stat() for path in context_files(folder)]
-    return _open(folder, tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in stats), os.getpid())
+def open_contexts(folder: Path, remote: RemoteFile | None = None) -> ContextStore:
+    """Return the store of a folder, opened once for as long as its files stay the same.
+
+    Args:
+        folder: The dataset folder.
+        remote: A file to read in place of those of the folder.
+    """
+    stats = [] if remote else [path.stat() for path in context_files(folder)]
+    return _open(folder, remote, tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in stats), os.getpid())
 
 
 @functools.lru_cache(maxsize=4)
-def _open(folder: Path, _files: tuple[tuple[int, int, int], ...], _process: int) -> ContextStore:
+def _open(
+    folder: Path, remote: RemoteFile | None, _files: tuple[tuple[int, int, int], ...], _process: int
+) -> ContextStore:
     # Keyed by process too: open files must not be shared with forked workers.
-    return ContextStore(folder)
+    return ContextStore(folder, remote)

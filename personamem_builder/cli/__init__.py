@@ -23,9 +23,13 @@ _COMMANDS: Final = {
         "Turn the official release into a dataset folder.",
     ),
     "export": ("export:export", "Write a dataset folder as the files of the official release."),
+    "diff": ("diff:diff", "Compare two versions of a dataset and propose the next number."),
+    "publish": ("publish:publish", "Publish a dataset folder on the Hub as a version."),
+    "download": ("download:download", "Fetch a published version from the Hub and verify it."),
     "inspect": ("inspect:inspect", "Show a question with its evidence marked in the history."),
     "eval": ("eval:evaluate", "Run lm-eval with the personamem tasks and models."),
     "report": ("report:report", "Print a table of scores with floors and intervals."),
+    "canary": ("canary:canary", "Test whether a model has seen our data."),
     "tasks": ("tasks:tasks", "Show or install the lm-eval task files."),
 }
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -35,7 +36,7 @@ from personamem_builder.assemble.material import (
     read_texts,
 )
 from personamem_builder.assemble.records import AskedQuestion, Block, ContextPlan
-from personamem_builder.assemble.refined import read_refined
+from personamem_builder.assemble.refined import Refined, read_refined
 from personamem_builder.assemble.sizes import SIZES
 from personamem_builder.dataset.context_file import ContextRow
 from personamem_builder.dataset.folder import is_dataset_folder, read_manifest
@@ -43,6 +44,11 @@ from personamem_builder.dataset.write import Auditor, Source, write_dataset
 from personamem_builder.schema import GENERATED_QUESTION_FIELDS, QUESTION_SCHEMA, option_letter
 
 _SCHEMA: Final = pa.schema([*QUESTION_SCHEMA, *GENERATED_QUESTION_FIELDS])
+
+_NOT_FOR_PEOPLE: Final = ("backend", "llm", "persona_source", "banks", "templates", "format_version")
+"""Keys of a run's fingerprint that its settings leave out or show otherwise."""
+
+_HUB_ID: Final = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
 
 
 def build(
@@ -84,12 +90,20 @@ def build(
     )
     _check_owner(out, source, replace)
     refined = read_refined(store)
-    funnel = refined.published() if refined else None
     with ExitStack() as stack:
         pool = stack.enter_context(process_pool(workers, _start_worker, store)) if workers > 1 else None
         questions = _question_tables(store, names)
         contexts = _contexts(store, names, pool, 2 * workers)
-        return write_dataset(out, questions, contexts, source, _notes(fingerprint), auditor, funnel)
+        return write_dataset(
+            out,
+            questions,
+            contexts,
+            source,
+            _notes(fingerprint),
+            auditor,
+            funnel=_funnel(refined) if refined else None,
+            generation=_generation(fingerprint),
+        )
 
 
 def _split_order(name: str) -> tuple[int, int, str]:
@@ -114,8 +128,41 @@ def _check_owner(out: Path, source: Source, replace: bool) -> None:
         )
 
 
+def _funnel(refined: Refined) -> dict[str, Any]:
+    funnel = refined.published()
+    if funnel["no_context"]:
+        funnel["no_context"]["model"] = _public_backend(funnel["no_context"]["model"])
+    return funnel
+
+
+def _generation(fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run for people: without digests of what came with the package, and without paths."""
+    settings = {key: value for key, value in fingerprint.items() if key not in _NOT_FOR_PEOPLE}
+    return {
+        "backend": _public_backends(fingerprint["backend"]),
+        **fingerprint.get("llm", {}),
+        **({"persona_source_sha256": source} if (source := fingerprint["persona_source"]) else {}),
+        "sessions_per_persona": len(fingerprint["topics"]) * fingerprint["periods"],
+        **settings,
+    }
+
+
+def _public_backends(backend: str | Mapping[str, str]) -> str | dict[str, str]:
+    if isinstance(backend, str):
+        return _public_backend(backend)
+    return {stage: _public_backend(name) for stage, name in backend.items()}
+
+
+def _public_backend(name: str) -> str:
+    """Return the name of a backend; of a model that is a path, only its last part."""
+    kind, _, model = name.partition(":")
+    if kind != "hf" or _HUB_ID.fullmatch(model):
+        return name
+    return f"hf:{PurePath(model).name}"
+
+
 def _notes(fingerprint: dict[str, Any]) -> list[str]:
-    backend = fingerprint["backend"]
+    backend = _public_backends(fingerprint["backend"])
     by = (
         "made from banks of hand-written sentences, without a language model"
         if backend == OFFLINE

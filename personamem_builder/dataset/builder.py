@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,9 +13,13 @@ from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 from datasets.formatting import PythonFormatter, _register_formatter
 from datasets.packaged_modules.parquet.parquet import Parquet
 
-from personamem_builder.contexts import Message, open_contexts
+from personamem_builder.contexts import ContextStore, Message, open_contexts
+from personamem_builder.dataset.folder import contexts_path, splits_in
+from personamem_builder.dataset.locate import remote_contexts
+from personamem_builder.official.hub import HubFile, download_files
 
 FORMAT_TYPE: Final = "personamem"
+_HUB: Final = re.compile(r"hf://datasets/(?P<repo_id>[^/]+/[^/@]+)@(?P<commit>[^/]+)")
 _KEY: Final = ("shared_context_id", "end_index_in_shared_context")
 
 
@@ -21,64 +27,102 @@ class ContextFormatter(PythonFormatter):
     """Formats rows as Python objects and adds `context`, the history up to the question.
 
     Args:
-        folder: The dataset folder that holds the shared contexts.
+        folder: The dataset folder that holds the shared contexts, or its place on the Hub.
+        splits: The splits that the rows may be from: on the Hub their contexts are fetched when a row is first read.
         **kwargs: As `datasets` gives them.
     """
 
-    def __init__(self, folder: str, **kwargs: Any) -> None:
+    def __init__(self, folder: str, splits: Sequence[str] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._folder = Path(folder)
+        self._place = (folder, tuple(splits))
 
     def format_row(self, pa_table: pa.Table) -> Mapping[str, Any]:
         """Format one row."""
         row = super().format_row(pa_table)
         if "context" not in row and all(name in row for name in _KEY):
-            row["context"] = open_contexts(self._folder).messages(*(row[name] for name in _KEY))
+            row["context"] = _contexts(*self._place).messages(*(row[name] for name in _KEY))
         return row  # type: ignore[no-any-return]
 
     def format_batch(self, pa_table: pa.Table) -> Mapping[str, Any]:
         """Format several rows."""
         batch = super().format_batch(pa_table)
         if "context" not in batch and all(name in batch for name in _KEY):
-            batch["context"] = open_contexts(self._folder).batch(
-                list(zip(*(batch[name] for name in _KEY), strict=True))
-            )
+            batch["context"] = _contexts(*self._place).batch(list(zip(*(batch[name] for name in _KEY), strict=True)))
         return batch  # type: ignore[no-any-return]
 
 
 _register_formatter(ContextFormatter, FORMAT_TYPE)
 
 
+def _contexts(folder: str, splits: tuple[str, ...]) -> ContextStore:
+    place = _HUB.match(folder)
+    return open_contexts(_fetched(place["repo_id"], place["commit"], splits) if place else Path(folder))
+
+
+@functools.cache
+def _fetched(repo_id: str, commit: str, splits: tuple[str, ...]) -> Path:
+    return download_files(repo_id, commit, map(contexts_path, splits))
+
+
 class FolderName(str):
     """The folder as a format argument: unpickled in a new process, it imports this package and so the format."""
 
 
-def with_context(dataset: Any, folder: Path) -> Any:
-    """Return a dataset (or a dict of them) of question rows whose rows have `context`."""
-    if isinstance(dataset, Dataset | DatasetDict):
-        return dataset.with_format(FORMAT_TYPE, folder=FolderName(folder))
-    return dataset.map(_Join(folder))
+def _formatted(dataset: Dataset, folder: str, splits: Iterable[str]) -> Dataset:
+    splits = list(splits) if _HUB.match(folder) else []
+    return dataset.with_format(FORMAT_TYPE, folder=FolderName(folder), splits=splits)
 
 
 class _Join:
-    """The same for a stream, whose rows cannot be formatted."""
+    """Adds the context to the rows of a stream, which cannot be formatted.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: The dataset folder that holds the shared contexts, or its place on the Hub.
+        split: The split of the rows. On the Hub its contexts are read in part for as long as few are needed.
+    """
+
+    def __init__(self, folder: str, split: str) -> None:
         self._folder = folder
+        self._split = split
+        self._seen: set[str] = set()
+        self._remote: HubFile | None = None
 
     def __call__(self, row: dict[str, Any]) -> dict[str, list[Message]]:
-        return {"context": open_contexts(self._folder).messages(*(row[name] for name in _KEY))}
+        return {"context": self._store(row["shared_context_id"]).messages(*(row[name] for name in _KEY))}
+
+    def _store(self, shared_context_id: str) -> ContextStore:
+        place = _HUB.match(self._folder)
+        if place is None:
+            return open_contexts(Path(self._folder))
+        if shared_context_id not in self._seen:
+            self._seen.add(shared_context_id)
+            self._remote = remote_contexts(place["repo_id"], place["commit"], self._split, self._seen)
+        if self._remote is None:
+            return _contexts(self._folder, (self._split,))
+        return open_contexts(_fetched(place["repo_id"], place["commit"], ()), self._remote)
 
 
 class PersonaMem(Parquet):
-    """Reads the Parquet files of a dataset folder."""
+    """Reads the Parquet files of a dataset folder, or of its place on the Hub."""
 
-    def as_dataset(self, *args: Any, **kwargs: Any) -> Dataset | DatasetDict:
+    def as_dataset(self, split: Any = None, *args: Any, **kwargs: Any) -> Dataset | DatasetDict:
         """Return the questions with `context`; the shared contexts as they are."""
-        dataset = super().as_dataset(*args, **kwargs)
-        return with_context(dataset, Path(self.base_path)) if self.config.name == "benchmark" else dataset
+        dataset = super().as_dataset(split, *args, **kwargs)
+        if self.config.name != "benchmark":
+            return dataset
+        if isinstance(dataset, DatasetDict):
+            return DatasetDict({name: _formatted(rows, self.base_path, [name]) for name, rows in dataset.items()})
+        return _formatted(dataset, self.base_path, splits_in(str(split), {"splits": list(self.info.splits)}))
 
-    def as_streaming_dataset(self, *args: Any, **kwargs: Any) -> IterableDataset | IterableDatasetDict:
+    def as_streaming_dataset(
+        self, split: Any = None, *args: Any, **kwargs: Any
+    ) -> IterableDataset | IterableDatasetDict:
         """Return the same as a stream."""
-        dataset = super().as_streaming_dataset(*args, **kwargs)
-        return with_context(dataset, Path(self.base_path)) if self.config.name == "benchmark" else dataset
+        dataset = super().as_streaming_dataset(split, *args, **kwargs)
+        if self.config.name != "benchmark":
+            return dataset
+        if isinstance(dataset, IterableDatasetDict):
+            return IterableDatasetDict(
+                {name: rows.map(_Join(self.base_path, str(name))) for name, rows in dataset.items()}
+            )
+        return dataset.map(_Join(self.base_path, str(split)))

@@ -109,14 +109,17 @@ class ContextWriter:
 
     Args:
         path: The file to make.
+        metadata: Key-value metadata of the file, which no digest of the content includes.
 
     Attributes:
         count: Contexts written so far.
         digest: Their digest.
+        num_bytes: Bytes of their messages as JSON, repeats counted.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, metadata: Mapping[str, str] | None = None) -> None:
         self.count = 0
+        self.num_bytes = 0
         self.digest = ContextDigest()
         self._writer = pq.ParquetWriter(
             path,
@@ -126,6 +129,8 @@ class ContextWriter:
             dictionary_pagesize_limit=8 * _DISTINCT,
             store_schema=False,  # with Arrow's own schema in the file, a plain reader would get dictionaries
         )
+        if metadata:
+            self._writer.add_key_value_metadata(dict(metadata))
         self._thread = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
         self._begin()
@@ -138,7 +143,9 @@ class ContextWriter:
         self._numbers += array("i", numbers)
         self._offsets.append(len(self._numbers))
         self._rows.append({name: value for name, value in row.items() if name != "messages"})
-        self._whole += sum(map(len, parts))
+        size = sum(map(len, parts))
+        self._whole += size
+        self.num_bytes += size
         self.count += 1
         if self._distinct.size >= _DISTINCT or self._whole >= _WHOLE:
             self.flush()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +18,14 @@ from personamem_builder.schema import SCHEMA_VERSION
 MANIFEST: Final = "manifest.json"
 AUDIT: Final = "audit.json"
 FORMAT: Final = "personamem"
+
+
+_superseded: set[str] = set()
+"""What has been warned about in this process."""
+
+
+class SupersededWarning(UserWarning):
+    """A dataset is loaded that another version has taken the place of."""
 
 
 def questions_path(split: str) -> str:
@@ -69,6 +79,22 @@ def check_split(manifest: dict[str, Any], split: str, folder: Path) -> None:
         )
 
 
+def splits_in(expression: str | None, manifest: dict[str, Any]) -> list[str]:
+    """Return the splits that an expression of `datasets` speaks of, such as `32k[:10]+128k`; all for None."""
+    parts = {part.partition("[")[0].strip() for part in (expression or "all").split("+")}
+    return [split for split in manifest["splits"] if split in parts or "all" in parts]
+
+
+def dataset_digest(splits: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the digest of a dataset: that of the digests of its tables.
+
+    Args:
+        splits: The splits as the manifest has them.
+    """
+    digests = {split: entry["digests"] for split, entry in splits.items()}
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
+
 def content_digest(table: pa.Table) -> str:
     """Return the sha256 of a table's rows, as JSON with sorted keys, a line each.
 
@@ -81,11 +107,29 @@ def content_digest(table: pa.Table) -> str:
     return digest.hexdigest()
 
 
-def changed_files(folder: Path) -> list[str]:
-    """Return the data files that are missing or whose bytes are not those of the manifest."""
+def changed_files(folder: Path, names: Iterable[str] | None = None) -> list[str]:
+    """Return the data files that are missing or whose bytes are not those of the manifest.
+
+    Args:
+        folder: The dataset folder.
+        names: The files to look at, as the manifest names them; all by default.
+    """
     files = read_manifest(folder)["files"]
     return [
         name
-        for name, entry in files.items()
-        if not (folder / name).is_file() or file_digest(folder / name) != entry["sha256"]
+        for name in (files if names is None else names)
+        if name not in files or not (folder / name).is_file() or file_digest(folder / name) != files[name]["sha256"]
     ]
+
+
+def warn_if_superseded(manifest: dict[str, Any], origin: str) -> None:
+    """Warn, once in a process, if a dataset says that another version has taken its place.
+
+    Args:
+        manifest: The manifest of the dataset.
+        origin: The dataset, in words.
+    """
+    if (newer := manifest.get("superseded_by")) and manifest["digest"] not in _superseded:
+        _superseded.add(manifest["digest"])
+        # The caller's line is in `datasets`, lm-eval or a command of ours: it would say nothing.
+        warnings.warn(f"{origin} is superseded by {newer}: load that instead", SupersededWarning, stacklevel=2)

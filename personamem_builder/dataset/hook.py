@@ -1,4 +1,4 @@
-"""Makes `datasets.load_dataset("personamem")` find our folder and add `context` to its rows.
+"""Makes `datasets.load_dataset("personamem")` find our folder, and adds `context` to the rows of all our datasets.
 
 All that rests on private names of `datasets` is here and in `builder.py`. `datasets` has no plugin mechanism for
 names, and its rows cannot otherwise be resolved lazily and stay so through `select`, `shuffle`, `filter` and `map`.
@@ -83,8 +83,12 @@ def _patch() -> None:
     import dataclasses
 
     def dataset_module_factory(path: str, *args: Any, **kwargs: Any) -> Any:
-        data_dir = kwargs.get("data_dir")
-        folder = _folder(path, data_dir, kwargs.get("revision"))
+        folder = _folder(path, kwargs.get("data_dir"), kwargs.get("revision"))
+        if folder is None and (snapshot := _snapshot(path, kwargs)):
+            module = original(path, *args, **kwargs)
+            if str(module.builder_kwargs.get("base_path")).startswith("hf://"):
+                return dataclasses.replace(module, module_path=_BUILDER)
+            folder = _with_questions(snapshot)  # the Hub is out of reach, or `datasets` offline
         if folder is None:
             return original(path, *args, **kwargs)
         module = original(str(folder), *args, **{**kwargs, "data_dir": None})
@@ -108,7 +112,7 @@ def _folder(path: str, data_dir: str | None, revision: str | None) -> Path | Non
     from personamem_builder.dataset.locate import ENVIRONMENT, find_folder, resolve_data
 
     if path != _NAME:
-        return Path(path).resolve() if data_dir is None and is_dataset_folder(Path(path)) else None
+        return resolve_data(path).folder if data_dir is None and is_dataset_folder(Path(path)) else None
     if named := data_dir or os.environ.get(ENVIRONMENT):
         return resolve_data(named, revision).folder
     folder = find_folder()
@@ -118,6 +122,50 @@ def _folder(path: str, data_dir: str | None, revision: str | None) -> Path | Non
             "make one: personamem import-official FOLDER --out personamem; or name one: data_dir=FOLDER",
         )
     return folder
+
+
+def _snapshot(path: str, kwargs: dict[str, Any]) -> Path | None:
+    """Return the folder in the Hub's cache of a dataset of ours on the Hub; None for any other dataset.
+
+    This takes a request for the manifest, which other repositories lack, and none where `datasets` is offline.
+    """
+    from pathlib import Path
+
+    if path.count("/") != 1 or kwargs.get("data_dir") or kwargs.get("data_files") or Path(path).exists():
+        return None
+
+    import datasets
+    from huggingface_hub import hf_hub_download
+
+    from personamem_builder.dataset.folder import MANIFEST, is_dataset_folder, read_manifest, warn_if_superseded
+    from personamem_builder.official.hub import hub_failures
+
+    revision = kwargs.get("revision")
+    try:
+        manifest = hf_hub_download(
+            path,
+            MANIFEST,
+            repo_type="dataset",
+            revision=None if revision is None else str(revision),
+            token=getattr(kwargs.get("download_config"), "token", None),
+            local_files_only=datasets.config.HF_HUB_OFFLINE,
+        )
+    except hub_failures():
+        return None  # `datasets` will say what is wrong
+    folder = Path(manifest).parent
+    if not is_dataset_folder(folder):
+        return None
+    warn_if_superseded(read_manifest(folder), f"{path}@{revision or 'main'} on the Hub")
+    return folder
+
+
+def _with_questions(folder: Path) -> Path | None:
+    """Return a folder in the Hub's cache if all questions are there."""
+    from personamem_builder.dataset.folder import questions_path, read_manifest
+
+    return (
+        folder if all((folder / questions_path(split)).exists() for split in read_manifest(folder)["splits"]) else None
+    )
 
 
 def _files_digest(folder: Path) -> str:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from generation.files import replacing
 from personamem_builder.contexts import ContextStore
-from personamem_builder.dataset.folder import questions_path
+from personamem_builder.dataset.folder import contexts_path, questions_path, read_manifest, splits_in
 from personamem_builder.dataset.locate import resolve_data, split_folder
 from personamem_builder.schema import CONTEXT_SCHEMA
 
@@ -44,7 +44,14 @@ def load_dataset(
     """
     import datasets
 
-    return datasets.load_dataset(str(resolve_data(data, revision).folder), split=split, **kwargs)
+    source = resolve_data(data, revision, contexts=False)
+    if source.hub is not None:
+        from personamem_builder.official.hub import download_files
+
+        # Of a config other than the questions `datasets` reads all splits.
+        splits = splits_in(None if "name" in kwargs else split, read_manifest(source.folder))
+        download_files(source.hub.repo_id, source.hub.commit, map(contexts_path, splits))
+    return datasets.load_dataset(str(source.folder), split=split, **kwargs)
 
 
 def iter_examples(
@@ -62,7 +69,7 @@ def iter_examples(
     Raises:
         UserError: There is no such dataset or split.
     """
-    folder = split_folder(resolve_data(data, revision), split)
+    folder = split_folder(resolve_data(data, revision, splits=[split]), split)
     store = ContextStore(folder)
     for row in read_questions(folder, split).to_pylist():
         yield {**row, "context": store.messages(row["shared_context_id"], row["end_index_in_shared_context"])}
@@ -100,7 +107,7 @@ def materialise(
     Raises:
         UserError: There is no such dataset or split.
     """
-    folder = split_folder(resolve_data(data, revision), split)
+    folder = split_folder(resolve_data(data, revision, splits=[split]), split)
     schema = read_questions(folder, split).schema.append(CONTEXT_SCHEMA.field("messages").with_name("context"))
     rows = islice(iter_examples(split, data=folder), limit)
     out = Path(out)

@@ -4,18 +4,49 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from generation.errors import UserError
-from personamem_builder.dataset.folder import changed_files, check_split, is_dataset_folder, read_manifest
+from personamem_builder.contexts import GROUPS_KEPT, open_contexts
+from personamem_builder.dataset.folder import (
+    AUDIT,
+    MANIFEST,
+    changed_files,
+    check_split,
+    contexts_path,
+    is_dataset_folder,
+    questions_path,
+    read_manifest,
+    warn_if_superseded,
+)
 from personamem_builder.schema import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from personamem_builder.official.hub import HubFile
 
 ENVIRONMENT: Final = "PERSONAMEM_DATA"
 """Environment variable that names the data: a folder, or `ORG/NAME` on the Hub."""
 
 DEFAULT_FOLDER: Final = "personamem"
+
+
+@dataclass(frozen=True)
+class HubPlace:
+    """Where on the Hub a dataset is.
+
+    Attributes:
+        repo_id: `ORG/NAME`.
+        revision: What was asked for: a branch, tag or commit.
+        commit: The full sha of the commit that this is.
+    """
+
+    repo_id: str
+    revision: str
+    commit: str
 
 
 @dataclass(frozen=True)
@@ -26,11 +57,13 @@ class DataSource:
         folder: The folder.
         origin: In words, for the log and the results.
         digest: Content digest of the dataset.
+        hub: Where it was downloaded from; None if it is the user's own folder, or was made here.
     """
 
     folder: Path
     origin: str
     digest: str
+    hub: HubPlace | None = None
 
 
 def find_folder(data: str | os.PathLike[str] | None = None) -> Path | None:
@@ -46,6 +79,8 @@ def resolve_data(
     data: str | os.PathLike[str] | None = None,
     revision: str | None = None,
     *,
+    splits: Sequence[str] = (),
+    contexts: bool = True,
     official_split: str | None = None,
 ) -> DataSource:
     """Find a dataset folder, downloading it when it is named by its place on the Hub.
@@ -54,6 +89,8 @@ def resolve_data(
         data: A folder, or `ORG/NAME` (also `ORG/NAME@REVISION`) on the Hub. By default `PERSONAMEM_DATA`, which may
             hold either, then `./personamem`.
         revision: Branch, tag or commit on the Hub; ignored for folders.
+        splits: The splits that are needed, all by default: of a dataset on the Hub the others are not fetched.
+        contexts: Whether to fetch the shared contexts too.
         official_split: Where nothing else is found, fetch this split of the official release from the Hub, at the
             pinned revision, and convert it once into the cache.
 
@@ -62,10 +99,10 @@ def resolve_data(
     """
     named = data or os.environ.get(ENVIRONMENT)
     folder = find_folder(named)
+    if folder is None and named:
+        return _named(str(named), revision, splits, contexts)
     if folder is not None:
         origin = str(folder)
-    elif named:
-        folder, origin = _named(str(named), revision)
     elif official_split:
         folder, origin = _official(official_split)
     else:
@@ -74,7 +111,59 @@ def resolve_data(
             "no dataset folder",
             "make one: personamem import-official FOLDER --out personamem",
         )
-    return DataSource(folder, origin, read_manifest(folder)["digest"])
+    return _source(folder, origin)
+
+
+def hub_source(
+    repo_id: str, revision: str | None = None, splits: Sequence[str] = (), *, contexts: bool = True
+) -> DataSource:
+    """Download a dataset from the Hub, whatever folder bears its name here.
+
+    Args:
+        repo_id: `ORG/NAME`.
+        revision: Branch, tag or commit; None for the newest commit.
+        splits: As in `resolve_data`.
+        contexts: As in `resolve_data`.
+
+    Raises:
+        UserError: It cannot be had, or is no dataset of ours.
+    """
+    from personamem_builder.official.hub import download_dataset
+
+    if repo_id.count("/") != 1:
+        raise UserError(f"{repo_id!r} cannot be a dataset on the Hub", "give ORG/NAME")
+    folder = download_dataset(repo_id, revision, splits, contexts=contexts)
+    place = HubPlace(repo_id, revision or "main", folder.name)
+    return _source(folder, f"{repo_id}@{place.revision} on the Hub", place)
+
+
+def remote_contexts(repo_id: str, commit: str, split: str, shared_context_ids: Iterable[str]) -> HubFile | None:
+    """Return the file of shared contexts on the Hub, to be read in part, or None when it is here as a whole.
+
+    It is downloaded as a whole, and verified, if as many of its row groups are needed as would not be kept in memory,
+    since these would be fetched again and again; or if all are.
+
+    Args:
+        repo_id: `ORG/NAME`.
+        commit: The full sha of the commit.
+        split: The split.
+        shared_context_ids: The contexts that are needed.
+
+    Raises:
+        UserError: The Hub fails, or it has another file than the manifest speaks of.
+    """
+    from personamem_builder.official.hub import HubFile, download_files
+
+    folder = download_files(repo_id, commit, [])
+    name = contexts_path(split)
+    if not (folder / name).is_file():
+        entry = read_manifest(folder)["files"][name]
+        remote = HubFile(repo_id, commit, name, entry["bytes"], entry["sha256"])
+        store = open_contexts(folder, remote)
+        if store.count_groups(shared_context_ids) < min(store.num_groups, GROUPS_KEPT + 1):
+            return remote
+    download_files(repo_id, commit, [name])
+    return None
 
 
 def split_folder(source: DataSource, split: str) -> Path:
@@ -85,6 +174,39 @@ def split_folder(source: DataSource, split: str) -> Path:
     """
     check_split(read_manifest(source.folder), split, source.folder)
     return source.folder
+
+
+def copy_dataset(folder: Path, out: Path, splits: Sequence[str] = ()) -> Path:
+    """Copy a dataset folder out of the Hub's cache.
+
+    Args:
+        folder: The folder in the cache.
+        out: The folder to make; it is either whole or absent.
+        splits: The splits to copy, all by default.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        UserError: There is something else already, or it cannot be written.
+    """
+    files = read_manifest(folder)["files"]
+    wanted = {path(split) for split in splits for path in (questions_path, contexts_path)}
+    names = [name for name in files if name in wanted or not splits]
+    names += [name for name in ("README.md", MANIFEST, AUDIT) if (folder / name).is_file()]
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} exists and is not empty", "choose another --out, or delete it")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as parts:
+            part = Path(parts) / "dataset"
+            for name in names:
+                (part / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(folder / name, part / name)  # what the links of the cache point to
+            part.replace(out)
+    except OSError as error:
+        raise UserError(f"{out} cannot be written: {error}", "make space there, or choose another --out") from error
+    return out
 
 
 def cache_folder() -> Path:
@@ -103,14 +225,17 @@ def cache_folder() -> Path:
     return folder
 
 
-def _named(name: str, revision: str | None) -> tuple[Path, str]:
-    from personamem_builder.official.hub import download_dataset
+def _source(folder: Path, origin: str, hub: HubPlace | None = None) -> DataSource:
+    manifest = read_manifest(folder)
+    warn_if_superseded(manifest, origin)
+    return DataSource(folder, origin, manifest["digest"], hub)
 
+
+def _named(name: str, revision: str | None, splits: Sequence[str], contexts: bool) -> DataSource:
     repo_id, _, pinned = name.partition("@")
     if Path(name).expanduser().exists() or repo_id.count("/") != 1 or name.startswith((".", "/", "~")):
         read_manifest(Path(name).expanduser())  # says what is wrong with it
-    revision = pinned or revision
-    return download_dataset(repo_id, revision), f"{repo_id}@{revision or 'main'} on the Hub"
+    return hub_source(repo_id, pinned or revision, splits, contexts=contexts)
 
 
 def _official(split: str) -> tuple[Path, str]:

@@ -12,6 +12,7 @@ from personamem_builder.dataset.folder import (
     changed_files,
     content_digest,
     contexts_path,
+    dataset_digest,
     questions_path,
     read_manifest,
 )
@@ -30,6 +31,8 @@ def verify_dataset(folder: Path) -> None:
     faults = [f"{name} is damaged" for name in changed_files(folder)]
     if faults:  # it may not even load
         raise _faulty(folder, faults)
+    if manifest["digest"] != dataset_digest(manifest["splits"]):
+        faults.append("the digest in the manifest is not that of its splits")
     for split, entry in manifest["splits"].items():
         with tempfile.TemporaryDirectory() as cache:
             loaded = datasets.load_dataset(

@@ -21,14 +21,16 @@ from filelock import FileLock
 from generation.errors import UserError
 from generation.files import file_digest
 from generation.tokenizer import TOKENIZER
-from personamem_builder.dataset.card import render_card
+from personamem_builder.dataset.card import CARD, render_card, split_card
 from personamem_builder.dataset.context_file import ContextRow, ContextWriter
+from personamem_builder.dataset.features import features_of
 from personamem_builder.dataset.folder import (
     AUDIT,
     FORMAT,
     MANIFEST,
     content_digest,
     contexts_path,
+    dataset_digest,
     is_dataset_folder,
     questions_path,
 )
@@ -37,6 +39,8 @@ from personamem_builder.schema import SCHEMA_VERSION
 CANARY: Final = "personamem:canary:7f0c2b1e-5a8d-4d0e-9c43-2f6b1d7a90e5"
 """Marks our data files, so that a model trained on them can be found out. Never reuse it elsewhere."""
 
+CANARY_KEY: Final = "personamem.canary"
+"""Under which each Parquet file carries it, in its key-value metadata."""
 
 Auditor = Callable[[Path], Mapping[str, Any]]
 """Audits a dataset folder that has no card yet, and returns the JSON that `audit.render` defines."""
@@ -69,53 +73,78 @@ def write_dataset(
     notes: Sequence[str] = (),
     auditor: Auditor | None = None,
     funnel: Mapping[str, Any] | None = None,
+    generation: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write a dataset folder, replacing an older one only once the new one is whole.
+
+    What was written by hand into the card of the older one goes into the new card.
 
     Args:
         out: The folder to make.
         questions: The question table of each split, sorted by (context, end index).
         contexts: Shared contexts, each with its split: a stream, of which one has to be in memory.
         source: Where the content comes from.
-        notes: Known oddities, for the card.
+        notes: Known oddities, one sentence each, for the manifest and the card.
         auditor: Audits the folder, which then holds what it found, and whose card shows it.
         funnel: What became of the questions that were made, for the manifest; None if nothing was decided about them.
+        generation: What generated data were made with, for people; None for other data. It is published: no secrets,
+            no paths.
 
     Returns:
         The manifest.
 
     Raises:
-        UserError: `out` exists and is something else, or the disk refuses.
+        UserError: `out` exists and is something else, its card cannot be read, or the disk refuses.
     """
     try:
         with _replaced(out) as folder:
+            previous = _read_card(out)
             (folder / "data").mkdir()
-            manifest = _manifest(folder, _write_tables(folder, questions, contexts), source)
-            if funnel is not None:
-                manifest["funnel"] = dict(funnel)
+            told = {"notes": list(notes), "generation": generation, "funnel": funnel}
+            manifest = _manifest(folder, _write_tables(folder, questions, contexts), source, told)
             (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             audit = auditor(folder) if auditor else None
             if audit is not None:
                 (folder / AUDIT).write_text(json.dumps(audit, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-            (folder / "README.md").write_text(render_card(manifest, notes, audit), encoding="utf-8")
+            (folder / CARD).write_text(render_card(manifest, audit, previous), encoding="utf-8")
             _sync(folder)
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error}", "the folder is as it was before") from error
     return manifest
 
 
+def _read_card(folder: Path) -> str | None:
+    """Return the card of the folder that is replaced, None if it has none; one that is damaged is found out early."""
+    path = folder / CARD
+    if not path.is_file():
+        return None
+    try:
+        text = path.read_text(encoding="utf-8")
+        split_card(text)
+    except (UnicodeDecodeError, UserError) as error:
+        raise UserError(
+            f"{path}, of which the parts written by hand are kept, cannot be read: {error}", "mend it, or remove it"
+        ) from error
+    return text
+
+
 def _write_tables(
     folder: Path, questions: Mapping[str, pa.Table], contexts: Iterable[tuple[str, ContextRow]]
 ) -> dict[str, dict[str, Any]]:
     """Write the files of all splits and return their entries in the manifest."""
+    canary = {CANARY_KEY: CANARY}
     with ExitStack() as stack:
-        writers = {split: stack.enter_context(ContextWriter(folder / contexts_path(split))) for split in questions}
+        writers = {
+            split: stack.enter_context(ContextWriter(folder / contexts_path(split), canary)) for split in questions
+        }
         for split, row in contexts:
             writers[split].write(row)
         for writer in writers.values():
             writer.flush()
         for split, table in questions.items():
-            pq.write_table(table, folder / questions_path(split), compression="zstd")
+            with pq.ParquetWriter(folder / questions_path(split), table.schema, compression="zstd") as writer:
+                writer.write_table(table)
+                writer.add_key_value_metadata(canary)
         question_digests = {split: content_digest(table) for split, table in questions.items()}
     return {
         split: {
@@ -124,23 +153,31 @@ def _write_tables(
             "personas": pc.count_distinct(table["persona_id"]).as_py(),
             "max_context_length_in_tokens": pc.max(table["context_length_in_tokens"]).as_py(),
             "digests": {"benchmark": question_digests[split], "shared_contexts": writers[split].digest.hexdigest()},
+            "num_bytes": {"benchmark": table.nbytes, "shared_contexts": writers[split].num_bytes},
         }
         for split, table in questions.items()
     }
 
 
-def _manifest(folder: Path, splits: dict[str, dict[str, Any]], source: Source) -> dict[str, Any]:
-    digests = {split: entry["digests"] for split, entry in splits.items()}
+def _manifest(
+    folder: Path, splits: dict[str, dict[str, Any]], source: Source, told: Mapping[str, Any]
+) -> dict[str, Any]:
+    first = next(iter(splits))
     return {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
         "version": source.version,
-        "digest": hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest(),
+        "digest": dataset_digest(splits),
         "source": {"name": source.name, "url": source.url},
         "license": source.license,
         "config_fingerprint": source.fingerprint,
         "tokenizer": TOKENIZER,
         "canary": CANARY,
+        **{key: value for key, value in told.items() if value is not None},
+        "features": {
+            config: features_of(pq.read_schema(folder / path(first)))
+            for config, path in (("benchmark", questions_path), ("shared_contexts", contexts_path))
+        },
         "splits": splits,
         "files": {
             f"data/{path.name}": {"bytes": path.stat().st_size, "sha256": file_digest(path)}

@@ -89,7 +89,7 @@ def _prepare(args: Namespace) -> bool:
     if not tasks:
         raise UserError("no task is named", "personamem eval --tasks personamem_32k …")
     ours = [task for task in tasks if task.startswith("personamem") and not task.endswith(".yaml")]
-    model = _model_class(config.model)
+    model = model_class(config.model)
     if config.model == "personamem-floor" and config.use_cache:
         # lm-eval's cache knows a request by its text, and a floor looks at more than that.
         raise UserError("--use_cache does not go with personamem-floor", "leave it out: floors cost nothing")
@@ -114,7 +114,7 @@ def _prepare(args: Namespace) -> bool:
     return ours_only
 
 
-def _model_class(name: str) -> Any:
+def model_class(name: str) -> Any:
     from lm_eval.api.registry import get_model
 
     try:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -17,15 +17,16 @@ from lm_eval.api.task import ConfigurableTask
 
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES
-from personamem_builder.contexts import open_contexts
-from personamem_builder.dataset.folder import changed_files
+from personamem_builder.contexts import ContextStore, open_contexts
+from personamem_builder.dataset.folder import changed_files, contexts_path, questions_path, read_manifest
 from personamem_builder.dataset.fresh import fresh_source, recipe_of
 from personamem_builder.dataset.load import read_questions
-from personamem_builder.dataset.locate import DataSource, resolve_data, split_folder
+from personamem_builder.dataset.locate import DataSource, hub_source, remote_contexts, resolve_data, split_folder
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.history import HISTORIES, History, WrongUser, check_evidence, evidence, own_history
 from personamem_builder.evaluation.overlength import Overlength, find_overlength
 from personamem_builder.evaluation.window import Window, model_of, scores_no_loglikelihood, window_of
+from personamem_builder.official.hub import download_files
 from personamem_builder.policies import best_credit
 from personamem_builder.subset import read_subset
 
@@ -53,6 +54,7 @@ class PersonaMemTask(ConfigurableTask):
     `--metadata` takes:
 
     - `data`, `revision`: where the dataset is, see `resolve_data`;
+    - or `repo`, `revision`: where on the Hub it is, whatever folders there are here, see `hub_source`;
     - or `config`, `seed`: what to make it from, see `fresh_dataset`;
     - `subset`: a file that names the questions to ask, see `read_subset`; all of the split by default;
     - `history`: what is shown before the question: the user's own (`full`, default), that of another user
@@ -66,6 +68,7 @@ class PersonaMemTask(ConfigurableTask):
         config = {key: value for key, value in config.items() if key != "class"}
         self._overlong: set[str] = set()
         self._option_tokens: dict[tuple[int, int], int] = {}
+        self._contexts: Callable[[], ContextStore] | None = None
         super().__init__(config=config)
 
     # ---- data
@@ -79,7 +82,8 @@ class PersonaMemTask(ConfigurableTask):
         split = self.config.test_split
         self.source = self._find_source(metadata, split)
         folder = split_folder(self.source, split)
-        if changed := changed_files(folder):
+        needed = [] if self.source.hub else [questions_path(split), contexts_path(split)]  # else verified already
+        if changed := changed_files(folder, needed):
             raise UserError(
                 f"{folder}: {', '.join(changed)} is not what the manifest says", "import or download it again"
             )
@@ -87,15 +91,26 @@ class PersonaMemTask(ConfigurableTask):
         rows = self._chosen(whole, split)
         self._choose_history(whole, rows)
         self.dataset = {split: Dataset.from_list(rows)}
-        metadata.update(data=self.source.origin, data_digest=self.source.digest)
+        self._record_source(metadata)
         _log.info("%s: data from %s, digest %s", self.config.task, self.source.origin, self.source.digest)
 
+    def _record_source(self, metadata: dict[str, Any]) -> None:
+        metadata.update(data=self.source.origin, data_digest=self.source.digest)
+        if hub := self.source.hub:
+            metadata.update(repo=hub.repo_id, revision=hub.revision, commit=hub.commit)
+        if newer := read_manifest(self.source.folder).get("superseded_by"):
+            _log.warning("%s: %s is superseded by %s", self.config.task, self.source.origin, newer)
+
     def _find_source(self, metadata: dict[str, Any], split: str) -> DataSource:
+        if metadata.get("repo"):
+            return _repo_source(metadata, split)
         recipe = recipe_of(metadata)
         if recipe is None:
             if "seed" in metadata:  # lm-eval copies the model's arguments here, and many models have a seed
                 _log.info("%s: without config, seed=%s is not about the data", self.config.task, metadata["seed"])
-            return resolve_data(metadata.get("data"), metadata.get("revision"), official_split=split)
+            return resolve_data(
+                metadata.get("data"), metadata.get("revision"), splits=[split], contexts=False, official_split=split
+            )
         source = fresh_source(recipe, split)
         metadata.update(seed=recipe.seed, config_fingerprint=recipe.fingerprint)
         return source
@@ -171,9 +186,25 @@ class PersonaMemTask(ConfigurableTask):
         history: list[chat.Message] = []
         starts: list[int] = []
         if self.with_context:
-            history, starts = self._show(open_contexts(self.source.folder), doc)
+            if self._contexts is None:
+                self._contexts = self._find_contexts()
+            history, starts = self._show(self._contexts(), doc)
         question = self.doc_to_text(doc)
         return chat.build_messages(history, starts, question, roles=self._roles, instruction=system_instruction)
+
+    def _find_contexts(self, limit: int | None = None, samples: list[int] | None = None) -> Callable[[], ContextStore]:
+        """Return what opens the contexts, after they were downloaded if they are on the Hub.
+
+        A run on some of the questions reads from there only what it needs.
+        """
+        hub, split, remote = self.source.hub, self.config.test_split, None
+        if hub and limit is None and samples is None:
+            download_files(hub.repo_id, hub.commit, [contexts_path(split)])
+        elif hub:
+            asked = self.doc_iterator(limit=limit, samples=samples)
+            needed = {self._shown_context(doc) for _, doc in asked}
+            remote = remote_contexts(hub.repo_id, hub.commit, split, needed)
+        return partial(open_contexts, self.source.folder, remote)
 
     def _shown_context(self, doc: dict[str, Any]) -> str:
         """Return the id of the shared context whose messages a question is asked with."""
@@ -208,6 +239,8 @@ class PersonaMemTask(ConfigurableTask):
         total = types.total()
         # A mean over documents with these weights is the mean over types, whatever their sizes.
         self._macro_weight = {kind: total / (len(types) * count) for kind, count in types.items()}
+        if self.with_context:
+            self._contexts = self._find_contexts(limit, samples)
         super().build_all_requests(limit=limit, samples=samples, **kwargs)
         self._handle_overlength()
 
@@ -283,6 +316,21 @@ class PersonaMemTask(ConfigurableTask):
     def higher_is_better(self) -> dict[str, bool]:
         """Return the direction of each metric."""
         return dict(_HIGHER_IS_BETTER)
+
+
+def _repo_source(metadata: dict[str, Any], split: str) -> DataSource:
+    """Return the dataset that the keys `repo` and `revision` of a task's metadata name."""
+    repo = metadata["repo"]
+    for other in ("data", "config"):
+        if metadata.get(other):
+            raise UserError(
+                f"--metadata has both repo={repo} and {other}={metadata[other]}",
+                "each says where the data come from: leave one of them out",
+            )
+    if not isinstance(repo, str):
+        raise UserError(f"--metadata repo={repo!r} is no name", 'e.g. \'{"repo": "ORG/NAME", "revision": "v1.0.0"}\'')
+    repo_id, _, pinned = repo.partition("@")
+    return hub_source(repo_id, pinned or metadata.get("revision"), [split], contexts=False)
 
 
 def no_loglikelihood(model: str, task: str) -> tuple[str, str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+import io
+import json
+import re
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from generation.errors import UserError
+from generation.files import file_digest
 from personamem_builder.schema import SPLITS
 
 OFFICIAL_REPO_IDS: Final = ("bowen-upenn/PersonaMem", "bowen-upenn/PersonaMem-v1")
@@ -24,6 +27,8 @@ OFFICIAL_SHA256: Final = {
 }
 """Digests of the files at the pinned commit, as far as they are known."""
 
+_NOT_OURS: Final = "this is not a dataset made by personamem"
+_DATA_FILE: Final = re.compile(r"data/[^/\\]+")
 _BY_HAND: Final = "download the files by hand and use `personamem import-official FOLDER`"
 
 
@@ -70,28 +75,172 @@ def download_release(splits: Sequence[str] = SPLITS, *, revision: str = OFFICIAL
     return ReleaseDownload(folder, repo_id, folder.name)
 
 
-def download_dataset(repo_id: str, revision: str | None = None) -> Path:
-    """Download a dataset that personamem made and published, or find it in the local cache.
+def download_dataset(
+    repo_id: str, revision: str | None = None, splits: Sequence[str] = (), *, contexts: bool = True
+) -> Path:
+    """Download a dataset that personamem made and published, or find it in the local cache, and verify its files.
 
     Args:
         repo_id: `ORG/NAME` on the Hub.
         revision: A commit, branch or tag; None for the newest commit.
+        splits: The splits to fetch, all by default; beside their files come card, manifest and audit.
+        contexts: Whether to fetch the shared contexts too, which are most of the bytes.
 
     Returns:
-        The local dataset folder.
+        The local dataset folder, whose name is the commit.
 
     Raises:
-        UserError: The dataset cannot be had, or personamem did not make it.
+        UserError: The dataset cannot be had, personamem did not make it, it lacks a split, or a file is not the one
+            that the manifest speaks of.
     """
     official = "this is the official release: use `personamem import-official --hub`"
     _, folder = _snapshot(
         (repo_id,),
         revision,
-        patterns=["README.md", "manifest.json", "data/*.parquet"],
+        patterns=["README.md", "manifest.json", "audit.json"],
         required=["manifest.json"],
-        missing_hint=official if repo_id in OFFICIAL_REPO_IDS else "this is not a dataset made by personamem",
+        missing_hint=official if repo_id in OFFICIAL_REPO_IDS else _NOT_OURS,
     )
+    manifest = _read_manifest(folder, repo_id)
+    if unknown := [split for split in splits if split not in manifest["splits"]]:
+        raise UserError(
+            f"dataset {repo_id} at revision {revision or 'main'} has no split {', '.join(unknown)}, it has "
+            f"{', '.join(manifest['splits'])}",
+            "choose one of these",
+        )
+    wanted = {f"data/{kind}_{split}.parquet" for split in splits for kind in ("questions", "shared_contexts")}
+    names = [
+        name
+        for name in manifest["files"]
+        if (not splits or name in wanted) and (contexts or not name.startswith("data/shared_contexts_"))
+    ]
+    return download_files(repo_id, folder.name, names)
+
+
+def download_files(repo_id: str, commit: str, names: Iterable[str]) -> Path:
+    """Download data files of a dataset of ours, or find them in the local cache, and verify them.
+
+    Nothing is asked of the Hub for what is in the cache.
+
+    Args:
+        repo_id: `ORG/NAME` on the Hub.
+        commit: The full sha of the commit.
+        names: The files, as the manifest names them.
+
+    Returns:
+        The local dataset folder, which may lack other files.
+
+    Raises:
+        UserError: A file cannot be had, or it is not the one that the manifest speaks of.
+    """
+    from huggingface_hub import hf_hub_download
+
+    names = list(names)
+    try:
+        paths = [
+            Path(hf_hub_download(repo_id, name, repo_type="dataset", revision=commit))
+            for name in ["manifest.json", *names]
+        ]
+    except hub_failures() as error:
+        raise explain_hub_error(error, repo_id, commit) from error
+    folder = paths[0].parent
+    files = _read_manifest(folder, repo_id)["files"]
+    damaged = [name for name in names if file_digest(folder / name) != files[name]["sha256"]]
+    for name in damaged:
+        # A later run must not find them in the cache, where the snapshot links to a file named by the Hub's checksum.
+        (folder / name).resolve().unlink(missing_ok=True)
+        (folder / name).unlink(missing_ok=True)
+    if damaged:
+        raise UserError(
+            f"dataset {repo_id} at commit {commit}: {', '.join(damaged)} is not what its manifest says",
+            "what arrived was deleted: run the same command again; if that does not help, the dataset is damaged on "
+            "the Hub: take another revision, and tell its owner",
+        )
     return folder
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """A file of a dataset on the Hub, to be read in part; nothing of it is kept on this machine.
+
+    Attributes:
+        repo_id: `ORG/NAME` on the Hub.
+        commit: The full sha of the commit.
+        name: The file's path in the repository.
+        size: Its bytes, as the manifest says.
+        sha256: Its digest, as the manifest says.
+    """
+
+    repo_id: str
+    commit: str
+    name: str
+    size: int
+    sha256: str
+
+    def open(self) -> BinaryIO:
+        """Open the file; each read asks the Hub for just these bytes.
+
+        Since a part has no digest, what is compared with the manifest is what the Hub says of the file.
+
+        Raises:
+            UserError: It cannot be had, or the Hub has another file than the manifest speaks of.
+        """
+        from huggingface_hub import HfFileSystem
+
+        path = f"datasets/{self.repo_id}@{self.commit}/{self.name}"
+        try:
+            system = HfFileSystem()
+            about = system.info(path)
+            # Without a cache of its own: it would read megabytes ahead.
+            file = system.open(path, "rb", cache_type="none")
+        except hub_failures() as error:
+            raise explain_hub_error(error, self.repo_id, self.commit) from error
+        digest = (about.get("lfs") or {}).get("sha256", self.sha256)
+        if (about["size"], digest) != (self.size, self.sha256):
+            raise UserError(
+                f"dataset {self.repo_id} at commit {self.commit}: {self.name} is not what its manifest says",
+                "the dataset is damaged on the Hub: take another revision, and tell its owner",
+            )
+        return cast("BinaryIO", _Reader(file, self))
+
+
+class _Reader(io.RawIOBase):
+    """A file of the Hub whose failures are explained."""
+
+    def __init__(self, file: Any, about: HubFile) -> None:
+        self._file = file
+        self._about = about
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(offset, whence)  # type: ignore[no-any-return]
+
+    def tell(self) -> int:
+        return self._file.tell()  # type: ignore[no-any-return]
+
+    def read(self, size: int = -1) -> bytes:
+        try:
+            return self._file.read(size)  # type: ignore[no-any-return]
+        except hub_failures() as error:
+            raise explain_hub_error(error, self._about.repo_id, self._about.commit) from error
+
+
+def _read_manifest(folder: Path, repo_id: str) -> dict[str, Any]:
+    """Return the manifest of a downloaded dataset; what `dataset` checks of it later is not looked at here."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        # Names outside of `data/` would be written elsewhere.
+        ours = manifest["splits"].keys() and all(_DATA_FILE.fullmatch(name) for name in manifest["files"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        ours = False
+    if not ours:
+        raise UserError(f"dataset {repo_id} has a manifest.json that is not ours", _NOT_OURS)
+    return manifest
 
 
 def _check_digest(path: Path) -> None:
@@ -99,8 +248,7 @@ def _check_digest(path: Path) -> None:
     expected = OFFICIAL_SHA256.get(path.name)
     if expected is None:
         return
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    found = file_digest(path)
     if found != expected:
         raise UserError(
             f"{path} is not the published file: expected sha256 {expected}, found {found}",

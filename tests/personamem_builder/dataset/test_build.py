@@ -404,6 +404,40 @@ def test_the_manifest(built: Built) -> None:
     verify_dataset(built.folder)
 
 
+def test_the_manifest_tells_people_what_the_data_were_made_with(built: Built) -> None:
+    generation = read_manifest(built.folder)["generation"]
+    assert generation["backend"] == "offline"
+    assert generation["seed"] == 5
+    assert generation["personas"] == 2
+    assert generation["topics"] == list(MEDIUM.topics)
+    assert generation["sessions_per_persona"] == len(MEDIUM.topics) * MEDIUM.periods
+    assert generation["persona_visible"] == "demographics"
+    assert "templates" not in generation
+
+
+@pytest.mark.parametrize(
+    ("backend", "shown"),
+    [
+        ("openai:gpt-5.1", "openai:gpt-5.1"),
+        ("hf:org/model-1.5B", "hf:org/model-1.5B"),
+        ("hf:/home/me/models/mine", "hf:mine"),
+        ("hf:~/mine/", "hf:mine"),
+        ("hf:../models/mine", "hf:mine"),
+        ({"sessions": "hf:/home/me/mine", "questions": "offline"}, {"sessions": "hf:mine", "questions": "offline"}),
+    ],
+)
+def test_paths_of_this_machine_are_not_told(copy: Built, tmp_path: Path, backend: Any, shown: Any) -> None:
+    path = copy.store.folder / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps(config | {"backend": backend, "llm": {"temperature": 0.8}}), encoding="utf-8")
+    assemble(copy.store, [Size("5blocks", 5, None, 20, 3)], 2)
+    manifest = build(copy.store, tmp_path / "personamem", ["5blocks"])
+    assert manifest["generation"]["backend"] == shown
+    assert manifest["generation"]["temperature"] == 0.8
+    for name in ("manifest.json", "README.md"):
+        assert "/home/me" not in (tmp_path / "personamem" / name).read_text(encoding="utf-8")
+
+
 def test_the_card_says_where_the_texts_come_from(built: Built) -> None:
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     assert "banks of hand-written sentences" in card
@@ -485,8 +519,12 @@ def test_the_official_release_is_not_replaced_unless_told(small: Built, excerpt:
     with pytest.raises(UserError, match="the official PersonaMem release"):
         build(small.store, out)
     assert contents(out) == before
+    card = out / "README.md"
+    card.write_text(card.read_text(encoding="utf-8") + "\nBy hand.\n", encoding="utf-8")
     build(small.store, out, replace=True)
-    assert contents(out) == contents(small.folder)
+    assert contents(out) == contents(small.folder) | {
+        "README.md": contents(small.folder)["README.md"] + b"\nBy hand.\n"
+    }
 
 
 @pytest.mark.parametrize("replace", [False, True])

@@ -11,7 +11,7 @@ import pytest
 from generation.errors import UserError
 from personamem_builder.dataset.folder import changed_files
 from personamem_builder.dataset.load import iter_examples
-from personamem_builder.dataset.locate import find_folder, resolve_data, split_folder
+from personamem_builder.dataset.locate import HubPlace, find_folder, resolve_data, split_folder
 from personamem_builder.official.hub import OFFICIAL_REVISION, ReleaseDownload
 
 
@@ -123,7 +123,7 @@ def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str
     asked: list[tuple[str, str | None]] = []
     snapshot = fake_folder(tmp_path / "snapshot")
 
-    def download_dataset(repo_id: str, revision: str | None = None) -> Path:
+    def download_dataset(repo_id: str, revision: str | None, splits: Sequence[str], *, contexts: bool) -> Path:
         asked.append((repo_id, revision))
         return snapshot
 
@@ -157,6 +157,7 @@ def test_a_place_on_the_hub(
     assert downloads == [asked]
     assert source.folder == tmp_path / "snapshot"
     assert source.origin == f"org/name@{asked[1] or 'main'} on the Hub"
+    assert source.hub == HubPlace("org/name", asked[1] or "main", "snapshot")
 
 
 def test_a_local_folder_wins_over_the_hub(current: Path, downloads: list[tuple[str, str | None]]) -> None:

@@ -15,10 +15,11 @@ import pytest
 import yaml
 
 from generation.errors import UserError
+from personamem_builder.dataset.features import features_of
 from personamem_builder.dataset.folder import changed_files, content_digest, read_manifest
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.dataset.official import import_release
-from personamem_builder.dataset.write import CANARY, Source, write_dataset
+from personamem_builder.dataset.write import CANARY, CANARY_KEY, Source, write_dataset
 from personamem_builder.schema import QUESTION_SCHEMA
 
 SOURCE = Source(name="a test", url="https://example.org", license="mit", version="1.2.3", fingerprint="f" * 64)
@@ -94,6 +95,9 @@ def test_the_manifest(dataset_folder: Path) -> None:
     assert manifest["tokenizer"] == "o200k_base"
     assert manifest["license"] == "mit"
     assert manifest["canary"] == CANARY
+    num_bytes = manifest["splits"]["32k"].pop("num_bytes")
+    assert num_bytes["benchmark"] == pytest.approx(questions.nbytes, rel=0.1)
+    assert num_bytes["shared_contexts"] == pytest.approx(contexts.nbytes, rel=0.1)
     assert manifest["splits"] == {
         "32k": {
             "questions": 17,
@@ -103,6 +107,12 @@ def test_the_manifest(dataset_folder: Path) -> None:
             "digests": {"benchmark": content_digest(questions), "shared_contexts": content_digest(contexts)},
         }
     }
+    assert manifest["features"] == {
+        "benchmark": features_of(questions.schema),
+        "shared_contexts": features_of(contexts.schema),
+    }
+    assert manifest["notes"][0] == "32k: 1 of 17 questions have identical options"
+    assert "generation" not in manifest
     assert manifest["files"] == {
         f"data/{path.name}": {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         for path in data.iterdir()
@@ -142,6 +152,43 @@ def test_the_card_tells_datasets_where_the_data_is_and_when_it_changed(dataset_f
     assert "| `32k` | 17 | 2 | 1 |" in text
     assert "- 32k: 1 of 17 questions have identical options" in text
     assert CANARY in text
+
+
+def test_every_data_file_carries_the_canary_beside_its_content(dataset_folder: Path, tmp_path: Path) -> None:
+    paths = sorted((dataset_folder / "data").iterdir())
+    assert len(paths) == 2
+    for path in paths:
+        file = pq.ParquetFile(path)
+        assert file.metadata.metadata[CANARY_KEY.encode()] == CANARY.encode()
+        pq.write_table(file.read().replace_schema_metadata(None), tmp_path / path.name)
+    # Content and digests are those of files without it, as folders had them before.
+    digests = read_manifest(dataset_folder)["splits"]["32k"]["digests"]
+    assert content_digest(pq.read_table(tmp_path / "questions_32k.parquet")) == digests["benchmark"]
+    assert content_digest(pq.read_table(tmp_path / "shared_contexts_32k.parquet")) == digests["shared_contexts"]
+
+
+def test_what_was_written_into_the_older_card_by_hand_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "personamem"
+    write(out, "old")
+    card = out / "README.md"
+    ours = card.read_text(encoding="utf-8")
+    card.write_text(f"{ours}\n## Thanks\n\nTo all.\n", encoding="utf-8")
+    write(out, "new")
+    new = card.read_text(encoding="utf-8")
+    assert new.endswith("\n## Thanks\n\nTo all.\n")
+    assert read_manifest(out)["digest"] in new
+
+
+@pytest.mark.parametrize("damage", [b"\xff", b"<!-- personamem:end again -->"])
+def test_an_older_card_that_cannot_be_read_stops_everything(tmp_path: Path, damage: bytes) -> None:
+    out = tmp_path / "personamem"
+    write(out, "old")
+    card = out / "README.md"
+    card.write_bytes(card.read_bytes() + b"\n" + damage)
+    with pytest.raises(UserError) as raised:
+        write(out, "new")
+    assert str(card) in raised.value.message
+    assert texts(out) == {"old"}
 
 
 def test_questions_are_sorted_by_context_and_end_index(dataset_folder: Path) -> None:

@@ -86,15 +86,21 @@ def release(*splits: str) -> dict[str, bytes]:
     return {name: f"the content of {name}\n".encode() * 50 for name in names} | {"README.md": b"# PersonaMem\n"}
 
 
+def manifest_of(files: Mapping[str, bytes], **more: object) -> bytes:
+    entries = {name: {"sha256": hashlib.sha256(content).hexdigest()} for name, content in files.items()}
+    return json.dumps({"splits": {"128k": {}}, "files": entries, **more}).encode()
+
+
 def dataset() -> dict[str, bytes]:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"question_id": ["a", "b"]}), sink)
+    content = sink.getvalue().to_pybytes()
     data_files = [{"split": "128k", "path": "data/benchmark-128k.parquet"}]
     card = json.dumps({"configs": [{"config_name": "benchmark", "data_files": data_files}]})
     return {
         "README.md": f"---\n{card}\n---\n# Ours\n".encode(),
-        "manifest.json": b"{}",
-        "data/benchmark-128k.parquet": sink.getvalue().to_pybytes(),
+        "manifest.json": manifest_of({"data/benchmark-128k.parquet": content}),
+        "data/benchmark-128k.parquet": content,
         "notes/big.bin": b"not part of the dataset folder",
     }
 
@@ -256,12 +262,13 @@ def test_a_cache_that_cannot_be_written(call: Call, tmp_path: Path) -> None:
 
 
 def test_one_of_our_datasets(call: Call) -> None:
-    with LoopbackHub({"org/ours": {"main": dataset(), "v1": dataset() | {"manifest.json": b'{"old": 1}'}}}) as hub:
+    old = manifest_of({}, version="0.1.0")
+    with LoopbackHub({"org/ours": {"main": dataset(), "v1": dataset() | {"manifest.json": old}}}) as hub:
         newest = Path(call(hub.url, "download_dataset", repo_id="org/ours")["folder"])
         tagged = Path(call(hub.url, "download_dataset", repo_id="org/ours", revision="v1")["folder"])
         assert "notes/big.bin" not in hub.fetched()
-    assert (newest / "manifest.json").read_bytes() == b"{}"
-    assert (tagged / "manifest.json").read_bytes() == b'{"old": 1}'
+    assert (newest / "manifest.json").read_bytes() == dataset()["manifest.json"]
+    assert (tagged / "manifest.json").read_bytes() == old
     assert sorted(p.relative_to(newest).as_posix() for p in newest.rglob("*") if p.is_file()) == [
         "README.md",
         "data/benchmark-128k.parquet",

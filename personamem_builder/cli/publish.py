@@ -1,0 +1,62 @@
+"""`personamem publish`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("repo_id")
+@click.option("--tag", required=True, envvar="PERSONAMEM_PUBLISH_TAG", help="The version: v1.0.0.")
+@click.option("--private", is_flag=True, help="Make a new repository private.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing, here or on the Hub.")
+@click.option(
+    "--branch", default="main", show_default=True, envvar="PERSONAMEM_PUBLISH_BRANCH", help="Push to this branch."
+)
+@click.option("--change", "changes", multiple=True, help="A line of your own for the changelog (repeatable).")
+@click.option("--superseded-by", default="", help="What to use instead of this version: ORG/NAME@v2.0.0.")
+@click.option(
+    "--allow-failed-audit", is_flag=True, help="Publish although the audit failed or is missing; the card says so."
+)
+def publish(
+    folder: Path,
+    repo_id: str,
+    tag: str,
+    private: bool,
+    dry_run: bool,
+    branch: str,
+    changes: tuple[str, ...],
+    superseded_by: str,
+    allow_failed_audit: bool,
+) -> None:
+    """Publish a dataset FOLDER as a version of the dataset REPO_ID (ORG/NAME) on the Hub.
+
+    One commit, which is read back and compared before it gets its tag; a tag is never moved. A push that was
+    interrupted is finished by the same command, and publishing the same again does nothing. The card, the manifest
+    with its changelog, croissant.json and eval.yaml are written into FOLDER too: it is then what the Hub has.
+    Log in with `hf auth login`, or set HF_TOKEN.
+
+    personamem publish personamem ORG/NAME --tag v1.0.0 --dry-run
+    """
+    from personamem_builder.official.hub import download_dataset
+    from personamem_builder.publish.push import current_version, describe, make_plan, push
+    from personamem_builder.publish.release import Wishes, prepare, write_back
+
+    there = current_version(repo_id, branch)
+    previous = download_dataset(repo_id, there[0]) if there else None
+    release = prepare(folder, Wishes(repo_id, tag, changes, allow_failed_audit, superseded_by), previous)
+    plan = make_plan(repo_id, release.files, tag, branch=branch, private=private)
+    click.echo(describe(plan))
+    if dry_run:
+        click.echo("nothing was changed (--dry-run)", err=True)
+        return
+    write_back(folder, release)
+    pushed = push(plan, release.files)
+    if pushed.done:
+        click.echo(f"{repo_id} {tag}: commit {pushed.commit}, read back, all {len(release.files)} files are the same")
+    else:
+        click.echo(f"{repo_id} {tag} holds exactly this already: nothing to do")
+    click.echo(f"next: personamem download {repo_id} --revision {tag}", err=True)

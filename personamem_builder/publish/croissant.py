@@ -1,0 +1,193 @@
+"""The Croissant file of a release: its files and tables for machines, and what to know before using them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from personamem_builder.dataset.card import columns, statements
+from personamem_builder.dataset.front_matter import CONFIGS, is_generated
+
+_CONTEXT: Final = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "column": "cr:column",
+    "conformsTo": "dct:conformsTo",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "prov": "http://www.w3.org/ns/prov#",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "dct": "http://purl.org/dc/terms/",
+    "equivalentProperty": "cr:equivalentProperty",
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    "extract": "cr:extract",
+    "field": "cr:field",
+    "fileProperty": "cr:fileProperty",
+    "fileObject": "cr:fileObject",
+    "fileSet": "cr:fileSet",
+    "format": "cr:format",
+    "includes": "cr:includes",
+    "isLiveDataset": "cr:isLiveDataset",
+    "jsonPath": "cr:jsonPath",
+    "key": "cr:key",
+    "md5": "cr:md5",
+    "parentField": "cr:parentField",
+    "path": "cr:path",
+    "recordSet": "cr:recordSet",
+    "references": "cr:references",
+    "regex": "cr:regex",
+    "repeated": "cr:repeated",
+    "replace": "cr:replace",
+    "samplingRate": "cr:samplingRate",
+    "sc": "https://schema.org/",
+    "separator": "cr:separator",
+    "source": "cr:source",
+    "subField": "cr:subField",
+    "transform": "cr:transform",
+}
+
+_TYPES: Final = {"string": "sc:Text", "bool": "sc:Boolean", "float32": "sc:Float"}  # the others are integers
+_KEYS: Final = {"benchmark": "question_id", "shared_contexts": "shared_context_id"}
+_TABLES: Final = {"benchmark": "questions", "shared_contexts": "shared_contexts"}
+_PAPER: Final = "https://arxiv.org/abs/2504.14225"
+
+_LICENSES: Final = {
+    "mit": "https://spdx.org/licenses/MIT.html",
+    "apache-2.0": "https://spdx.org/licenses/Apache-2.0.html",
+    "cc-by-4.0": "https://creativecommons.org/licenses/by/4.0/",
+    "cc-by-sa-4.0": "https://creativecommons.org/licenses/by-sa/4.0/",
+    "cc-by-nc-4.0": "https://creativecommons.org/licenses/by-nc/4.0/",
+    "cc0-1.0": "https://creativecommons.org/publicdomain/zero/1.0/",
+}
+
+
+def croissant(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the Croissant 1.0 description of a release, with the RAI 1.0 properties.
+
+    There is a record set for each table of each split; that of the questions refers to that of the contexts.
+
+    Args:
+        manifest: The manifest of the release, with `repo_id`.
+    """
+    page = f"https://huggingface.co/datasets/{manifest['repo_id']}"
+    tag = f"v{manifest['version']}"
+    names = [manifest["license"]] if isinstance(manifest["license"], str) else manifest["license"]
+    return {
+        "@context": _CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
+        "name": manifest["repo_id"].split("/")[-1],
+        "description": (
+            "Multiple-choice questions that ask whether an assistant, given a long history of sessions with one user, "
+            "answers as that user is now."
+        ),
+        "version": manifest["version"],
+        "license": [_LICENSES.get(name, name) for name in names],
+        "url": f"{page}/tree/{tag}",
+        "creator": {"@type": "Organization", "name": manifest["repo_id"].split("/")[0], "url": page.rpartition("/")[0]},
+        "keywords": ["personalization", "long context", "memory", "benchmark", "synthetic"],
+        "inLanguage": "en",
+        "isLiveDataset": False,
+        "citeAs": (
+            "Jiang et al.: Know Me, Respond to Me: Benchmarking LLMs for Dynamic User Profiling and Personalized "
+            f"Responses at Scale, 2025, {_PAPER}; {manifest['repo_id']}, version {manifest['version']}."
+        ),
+        **_responsible(manifest),
+        "distribution": [_file(manifest, path, f"{page}/resolve/{tag}/{path}") for path in _paths(manifest)],
+        "recordSet": [_records(manifest, split, config) for split in manifest["splits"] for config in CONFIGS],
+    }
+
+
+def _responsible(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    told = statements(manifest)
+    source = manifest["source"]["url"]
+    tools = manifest.get("generation", {}).get("backend", "")
+    if isinstance(tools, Mapping):
+        tools = ", ".join(f"{stage}: {name}" for stage, name in tools.items())
+    return {
+        "rai:dataCollection": told["provenance"] + (f" Backend: {tools}." if tools else ""),
+        "rai:dataCollectionType": ["Others: synthetic, made by software"],
+        "rai:dataAnnotationProtocol": (
+            "No person labelled anything: which option is right was fixed before its text was written."
+            if is_generated(manifest)
+            else "As in the official release."
+        ),
+        "rai:dataLimitations": told["limits"],
+        "rai:dataBiases": told["biases"],
+        "rai:personalSensitiveInformation": [told["personal_data"]],
+        "rai:dataUseCases": [*told["intended"], *(f"Out of scope: {line}" for line in told["out_of_scope"])],
+        "rai:dataSocialImpact": told["social_impact"],
+        "rai:dataReleaseMaintenancePlan": [
+            "Versions are tagged and never changed; what differs from one to the next is listed in the card."
+        ],
+        "rai:hasSyntheticData": True,
+        **({"prov:wasDerivedFrom": {"@id": source}} if source else {}),
+    }
+
+
+def _paths(manifest: Mapping[str, Any]) -> list[str]:
+    return [path(split) for split in manifest["splits"] for path in CONFIGS.values()]
+
+
+def _file(manifest: Mapping[str, Any], path: str, url: str) -> dict[str, Any]:
+    entry = manifest["files"][path]
+    return {
+        "@type": "cr:FileObject",
+        "@id": path,
+        "name": path,
+        "contentUrl": url,
+        "contentSize": f"{entry['bytes']} B",
+        "encodingFormat": "application/x-parquet",
+        "sha256": entry["sha256"],
+    }
+
+
+def _records(manifest: Mapping[str, Any], split: str, config: str) -> dict[str, Any]:
+    name = f"{_TABLES[config]}_{split}"
+    return {
+        "@type": "cr:RecordSet",
+        "@id": name,
+        "name": name,
+        "description": f"The {_TABLES[config].replace('_', ' ')} of the split {split}.",
+        "key": {"@id": f"{name}/{_KEYS[config]}"},
+        "field": [
+            _field(name, feature, meaning, CONFIGS[config](split))
+            | (
+                {"references": {"field": {"@id": f"shared_contexts_{split}/shared_context_id"}}}
+                if config == "benchmark" and feature["name"] == "shared_context_id"
+                else {}
+            )
+            for feature, meaning in columns(manifest)[config]
+        ],
+    }
+
+
+def _field(parent: str, feature: Mapping[str, Any], meaning: str, path: str) -> dict[str, Any]:
+    """Return a field; a list is a repeated one, and a list of lists too, since Croissant 1.0 has no more to say."""
+    kind: Any = feature.get("list", feature.get("dtype"))
+    while isinstance(kind, Mapping):
+        kind = kind.get("list", kind.get("dtype"))
+    id_ = f"{parent}/{feature['name']}"
+    source = {"fileObject": {"@id": path}, "extract": {"column": feature["name"]}}
+    field = {
+        "@type": "cr:Field",
+        "@id": id_,
+        "name": feature["name"],
+        **({"description": meaning} if meaning else {}),
+        **({"repeated": True} if "list" in feature else {}),
+    }
+    if isinstance(kind, str):
+        return field | {"dataType": _TYPES.get(kind, "sc:Integer"), "source": source}
+    members = [
+        {
+            "@type": "cr:Field",
+            "@id": f"{id_}/{member['name']}",
+            "name": member["name"],
+            "dataType": _TYPES.get(member["dtype"], "sc:Integer"),
+            "source": source | {"transform": {"jsonPath": member["name"]}},
+        }
+        for member in kind
+    ]
+    return field | {"subField": members}

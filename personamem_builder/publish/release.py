@@ -1,0 +1,194 @@
+"""What a version of a dataset consists of, and the reasons not to publish one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from generation.errors import UserError
+from generation.files import replacing
+from personamem_builder.dataset.card import CARD, render_card, split_card
+from personamem_builder.dataset.folder import AUDIT, MANIFEST, read_manifest
+from personamem_builder.dataset.verify import verify_dataset
+from personamem_builder.publish.compare import Bump, changes, compare, next_version, required_bump, version_numbers
+from personamem_builder.publish.croissant import croissant
+from personamem_builder.publish.registration import eval_yaml
+from personamem_builder.publish.secrets import find_secrets
+
+CROISSANT: Final = "croissant.json"
+REGISTRATION: Final = "eval.yaml"
+
+_TAG = re.compile(r"v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+
+
+class Release(NamedTuple):
+    """A version that may be published.
+
+    Attributes:
+        tag: Its tag, `v` and the version.
+        files: Path of a file in the dataset folder, or its bytes, by path in the repository.
+        bump: What the changes since the version before ask for; None where there is none before.
+    """
+
+    tag: str
+    files: Mapping[str, Path | bytes]
+    bump: Bump | None
+
+
+class Wishes(NamedTuple):
+    """What the user wants of a release.
+
+    Attributes:
+        repo_id: `ORG/NAME` on the Hub.
+        tag: `v1.0.0`.
+        changes: Lines of their own for the changelog.
+        allow_failed_audit: Whether a failed or missing audit only puts a banner on the card.
+        superseded_by: What readers are sent to instead; empty for nothing.
+    """
+
+    repo_id: str
+    tag: str
+    changes: Sequence[str] = ()
+    allow_failed_audit: bool = False
+    superseded_by: str = ""
+
+
+def prepare(folder: Path, wishes: Wishes, previous: Path | None = None) -> Release:
+    """Put a release together; nothing is written.
+
+    The same folder, wishes and previous version give the same bytes: a push that was interrupted is run again.
+
+    Args:
+        folder: A dataset folder.
+        wishes: What is to be published.
+        previous: The folder of the newest version on the Hub, None if there is none.
+
+    Raises:
+        UserError: The folder must not be published; all reasons are named.
+    """
+    if not _TAG.fullmatch(wishes.tag):
+        raise UserError(f"{wishes.tag!r} is no tag of a version", "give v and three numbers, such as --tag v1.0.0")
+    verify_dataset(folder)
+    manifest = read_manifest(folder)
+    audit = _read_audit(folder)
+    banner = _banner(manifest, audit)
+    reasons = [] if wishes.allow_failed_audit or not banner else [banner]
+    if not manifest.get("license"):
+        reasons.append(f"{MANIFEST} names no licence")
+    released = manifest | {
+        "version": wishes.tag.removeprefix("v"),
+        "repo_id": wishes.repo_id,
+    }
+    bump, released["changelog"] = _changelog(folder, manifest, wishes, previous)
+    for name, value in (("audit_banner", banner), ("superseded_by", wishes.superseded_by)):
+        released.pop(name, None)
+        if value:
+            released[name] = value
+    files = _files(folder, released, audit, previous)
+    reasons += [f"a secret: {line}" for line in find_secrets(files)]
+    if reasons:
+        raise UserError(
+            f"{folder} cannot be published: {'; '.join(reasons)}",
+            "mend this first" + ("; or publish it with a banner: --allow-failed-audit" if banner in reasons else ""),
+        )
+    return Release(wishes.tag, files, bump)
+
+
+def write_back(folder: Path, release: Release) -> None:
+    """Write the texts of a release into the dataset folder, which then is what the Hub gets.
+
+    Raises:
+        UserError: The disk refuses.
+    """
+    try:
+        for name, content in release.files.items():
+            if isinstance(content, bytes):
+                with replacing(folder / name) as part:
+                    part.write_bytes(content)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error}", "nothing was published") from error
+
+
+def _read_audit(folder: Path) -> dict[str, Any] | None:
+    path = folder / AUDIT
+    if not path.is_file():
+        return None
+    try:
+        audit: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is no JSON: {error}", f"audit it anew: personamem audit {folder} --json") from error
+    return audit
+
+
+def _banner(manifest: Mapping[str, Any], audit: Mapping[str, Any] | None) -> str:
+    """Return what is wrong with the audit, as the card would say it; empty if nothing is."""
+    if audit is None:
+        return "This dataset was not audited"
+    if audit["digest"] != manifest["digest"]:
+        return f"The audit is of other data (digest {audit['digest'][:12]}, not {manifest['digest'][:12]})"
+    verdicts = [finding["verdict"] for split in audit["splits"] for finding in split["findings"] if finding["verdict"]]
+    if missed := verdicts.count("FAIL"):
+        return f"This dataset misses {missed} of the {len(verdicts)} limits of its audit"
+    return ""
+
+
+def _changelog(
+    folder: Path, manifest: Mapping[str, Any], wishes: Wishes, previous: Path | None
+) -> tuple[Bump | None, list[dict[str, Any]]]:
+    """Return the bump that the changes ask for, and the changelog with this version on top."""
+    version = wishes.tag.removeprefix("v")
+    if previous is None:
+        return None, [{"version": version, "changes": ["First version.", *wishes.changes]}]
+    before = read_manifest(previous)
+    earlier = list(before.get("changelog", ()))
+    if before["version"] == version and before["digest"] == manifest["digest"] and earlier:
+        return None, earlier  # this very version: it is there already, or its push was interrupted
+    comparison = compare(previous, folder)
+    bump = required_bump(comparison)
+    _check_version(before["version"], version, bump)
+    return bump, [{"version": version, "changes": [*changes(comparison), *wishes.changes]}, *earlier]
+
+
+def _check_version(before: str, version: str, bump: Bump) -> None:
+    old, new = version_numbers(before), version_numbers(version)
+    if new <= old:
+        raise UserError(f"version {before} is on the Hub already, {version} is not above it", _proposed(before, bump))
+    least = {"major": 0, "minor": 1, "patch": 2, "none": 2}[bump]
+    if new[: least + 1] <= old[: least + 1]:
+        raise UserError(
+            f"what changed since version {before} asks for a {bump} version, and {version} is none",
+            _proposed(before, bump),
+        )
+
+
+def _proposed(before: str, bump: Bump) -> str:
+    return f"--tag v{next_version(before, 'patch' if bump == 'none' else bump)}"
+
+
+def _files(
+    folder: Path, manifest: Mapping[str, Any], audit: Mapping[str, Any] | None, previous: Path | None
+) -> dict[str, Path | bytes]:
+    card = render_card(manifest, audit, _earlier_card(folder, previous))
+    files: dict[str, Path | bytes] = {name: folder / name for name in manifest["files"]}
+    files[MANIFEST] = _json(manifest)
+    files[CARD] = card.encode()
+    files[CROISSANT] = _json(croissant(manifest))
+    files[REGISTRATION] = eval_yaml(manifest).encode()
+    if audit is not None:
+        files[AUDIT] = (folder / AUDIT).read_bytes()
+    return dict(sorted(files.items()))
+
+
+def _earlier_card(folder: Path, previous: Path | None) -> str:
+    """Return the card whose parts written by hand are kept: that on the Hub, unless the folder's own has some."""
+    own = (folder / CARD).read_text(encoding="utf-8")
+    if previous is None or any(split_card(own)[1:]):
+        return own
+    return (previous / CARD).read_text(encoding="utf-8")
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"
