@@ -115,6 +115,7 @@ def _prepare(args: Namespace) -> bool:
 
 
 def model_class(name: str) -> Any:
+    """Return the class of a model of lm-eval, by its name."""
     from lm_eval.api.registry import get_model
 
     try:

@@ -24,7 +24,8 @@ contexts = datasets.load_dataset(sys.argv[1], "shared_contexts", split=split, re
 place = {key: i for i, key in enumerate(contexts["shared_context_id"])}
 row = questions[0]
 messages = contexts[place[row["shared_context_id"]]]["messages"][: row["end_index_in_shared_context"]]
-print(json.dumps([datasets.__version__, len(questions), len(contexts), len(messages) == row["end_index_in_shared_context"], sorted(row)]))
+joined = len(messages) == row["end_index_in_shared_context"]
+print(json.dumps([datasets.__version__, len(questions), len(contexts), joined, sorted(row)]))
 """
 
 

@@ -1,0 +1,1 @@
+"""Memory systems on the benchmark: what they are shown, what they give back, and what it is worth."""

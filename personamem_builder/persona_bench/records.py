@@ -1,0 +1,109 @@
+"""What a PERSONA-Bench dataset folder holds: posts, messages, users, and the items of the three tasks."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+SCHEMA_VERSION: Final = 1
+
+TASKS: Final = ("sentiment", "impact", "next_text")
+"""Is the score of a reply above 0; what is its score; what does the author write next."""
+
+CONDITIONS: Final = ("pconv", "pnonconv", "npconv")
+"""Own history with the conversation, own history without it, another author's history with the conversation."""
+
+SPLITS: Final = ("train", "validation", "test")
+"""Authors are in one split each."""
+
+_MESSAGE: Final = pa.struct(
+    [
+        ("message_id", pa.string()),
+        ("parent_id", pa.string()),
+        ("author", pa.string()),
+        ("body", pa.string()),
+        ("timestamp", pa.timestamp("s", tz="UTC")),
+    ]
+)
+
+_TEXT: Final = pa.struct(
+    [
+        ("message_id", pa.string()),
+        ("subreddit", pa.string()),
+        ("title", pa.string()),
+        ("body", pa.string()),
+        ("timestamp", pa.timestamp("s", tz="UTC")),
+    ]
+)
+
+POST_SCHEMA: Final = pa.schema(
+    [
+        ("post_id", pa.string()),
+        ("author", pa.string()),
+        ("subreddit", pa.string()),
+        ("title", pa.string()),
+        ("body", pa.string()),
+        ("url", pa.string()),
+        ("score", pa.int64()),
+        ("timestamp", pa.timestamp("s", tz="UTC")),
+    ]
+)
+"""A row per post. Ids come from content and position; `author` is empty where it was deleted."""
+
+MESSAGE_SCHEMA: Final = pa.schema(
+    [
+        ("message_id", pa.string()),
+        ("post_id", pa.string()),
+        ("parent_id", pa.string()),
+        ("position", pa.int32()),
+        ("depth", pa.int32()),
+        ("author", pa.string()),
+        ("body", pa.string()),
+        ("score", pa.int64()),
+        ("timestamp", pa.timestamp("s", tz="UTC")),
+        ("deleted", pa.bool_()),
+        ("edited", pa.bool_()),
+    ]
+)
+"""A row per comment, depth first; `parent_id` is the post's id at depth 0."""
+
+USER_SCHEMA: Final = pa.schema(
+    [("author", pa.string()), ("posts", pa.int32()), ("messages", pa.int32()), ("split", pa.string())]
+)
+"""A row per author."""
+
+ITEM_SCHEMA: Final = pa.schema(
+    [
+        ("item_id", pa.string()),
+        ("task", pa.string()),
+        ("post_id", pa.string()),
+        ("target_id", pa.string()),
+        ("author", pa.string()),
+        ("subreddit", pa.string()),
+        ("timestamp", pa.timestamp("s", tz="UTC")),
+        # What may be shown; all of it was written before the target.
+        ("title", pa.string()),
+        ("content", pa.string()),
+        ("conversation", pa.list_(_MESSAGE)),
+        ("target_parent_id", pa.string()),
+        ("target_text", pa.string()),
+        ("history", pa.list_(_TEXT)),
+        ("other_author", pa.string()),
+        ("other_history", pa.list_(_TEXT)),
+        # What is to be found.
+        ("positive", pa.bool_()),
+        ("score", pa.int64()),
+        ("reply", pa.string()),
+        ("parent_score", pa.int64()),
+    ]
+)
+"""A row per item, the same items for all conditions.
+
+`title` and `content` are the post's; `conversation` holds the comments written before the target, depth first, none
+of the target's own subtree. `target_text` is the reply that is judged (sentiment and impact; empty for next_text,
+whose `reply` is to be written). `history` and `other_history` are texts of the author and of another one from other
+posts, written before the target, newest last. No score is among what may be shown: all scores are final ones, from
+after the target. `positive`, `score` and `reply` are the labels (`reply` empty where it is shown); `parent_score`
+serves floors only.
+"""
