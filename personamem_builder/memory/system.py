@@ -30,8 +30,8 @@ class Memory(NamedTuple):
     Attributes:
         text: What is put before the model.
         date: ISO date of what it tells; empty where it is not known.
-        message_indices: The messages of the history that it stands for word for word; empty where it is the system's own
-            text.
+        message_indices: The messages of the history that it stands for word for word; empty where the text is the
+            system's own.
     """
 
     text: str
@@ -42,9 +42,9 @@ class Memory(NamedTuple):
 class MemorySystem(Protocol):
     """A memory of one user at a time.
 
-    A system may also have `answer(query, options) -> int`, which gives the index of the option that it chooses itself, and
-    `snapshot() -> bytes` with `restore(bytes)`. It never sees types, golds or evidence, and sees a question's text only in
-    `search`.
+    A system may also have `answer(query, options) -> int`, which gives the index of the option that it chooses itself,
+    and `snapshot() -> bytes` with `restore(bytes)`. It never sees types, golds or evidence, and sees a question's text
+    only in `search`.
     """
 
     def reset(self) -> None:
