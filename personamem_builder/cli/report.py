@@ -1,4 +1,4 @@
-"""`personamem report`: tables of what models and floors score."""
+"""`personamem report`: what models and floors score, and what it depends on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from generation.errors import UserError
+
 if TYPE_CHECKING:
+    from personamem_builder.report.content import Report
     from personamem_builder.report.table import Table
 
 _PIPED_WIDTH = 120
@@ -16,48 +19,121 @@ _PIPED_WIDTH = 120
 
 @click.command(
     short_help="Show what models and floors score, with intervals.",
-    epilog="Example: personamem report results/ --markdown > report.md",
+    epilog="Example: personamem report results/ --html report.html --compare MODEL-A MODEL-B",
 )
 @click.argument("results", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; `personamem_builder.report.render` defines it.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; `personamem_builder.report.json_form` defines it.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print tables in GitHub Markdown.")
-def report(results: tuple[Path, ...], as_json: bool, as_markdown: bool) -> None:
+@click.option("--latex", "as_latex", is_flag=True, help="Print tables in LaTeX, for the package booktabs.")
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a page with tables and plots.",
+)
+@click.option(
+    "--plots", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write each plot as SVG and PNG."
+)
+@click.option(
+    "--compare", nargs=2, metavar="A B", help="Compare two models question by question: names, or results folders."
+)
+@click.option(
+    "--data",
+    metavar="FOLDER|ORG/NAME",
+    help="The dataset that was evaluated; by default where the results say, then PERSONAMEM_DATA or ./personamem.",
+)
+@click.option(
+    "--hard",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also score the questions that `personamem audit --export-hard` wrote.",
+)
+def report(
+    results: tuple[Path, ...],
+    as_json: bool,
+    as_markdown: bool,
+    as_latex: bool,
+    html: Path | None,
+    plots: Path | None,
+    compare: tuple[str, str] | None,
+    data: str | None,
+    hard: Path | None,
+) -> None:
     """Show what models and floors score.
 
     RESULTS are results_<date>.json files of `personamem eval` (or of `lm_eval --log_samples`), or folders
     that hold some; by default the folder `results`.
 
     A table has a row for each model, floor and score, with 95 % intervals clustered by persona. A model that
-    also ran without context gets its context gain, paired question by question.
+    also ran without context gets its context gain, paired question by question. Floors that are not among the
+    results are computed on the same questions, where the dataset is at hand.
+
+    The page of --html and the files of --plots also show what scores depend on: question type, distance and
+    place of the evidence, updates, topic, what wrong answers assert, confidence, letters.
     """
     import json
     import shutil
 
-    from personamem_builder.report.render import to_json, to_markdown, to_text
+    from personamem_builder.report.content import make_report
+    from personamem_builder.report.json_form import to_json
+    from personamem_builder.report.questions import find_questions
+    from personamem_builder.report.render import to_latex, to_markdown, to_text
     from personamem_builder.report.runs import read_runs
-    from personamem_builder.report.table import build_tables
 
-    if as_json and as_markdown:
-        raise click.UsageError("--json and --markdown exclude each other")
+    if as_json + as_markdown + as_latex > 1:
+        raise click.UsageError("--json, --markdown and --latex exclude each other")
+    if plots:
+        from personamem_builder.report.draw import check_matplotlib
+
+        check_matplotlib()
     reading = read_runs(results or (Path("results"),))
     for note in reading.notes:
         click.echo(f"note: {note}", err=True)
-    tables = build_tables(reading.runs)
+    questions = find_questions(reading.runs, data)
+    content = make_report(reading.runs, questions, hard=hard, pair=compare, notes=reading.notes)
+    if html or plots:
+        for reason in questions.lacking.values():
+            click.echo(f"note: some plots are left out, and floors that are not in the results: {reason}", err=True)
     if as_json:
-        click.echo(json.dumps(to_json(tables), indent=2, ensure_ascii=False))
+        form = to_json(content.tables, content.sections, content.comparisons if compare else None)
+        click.echo(json.dumps(form, indent=2, ensure_ascii=False))
     elif as_markdown:
-        click.echo(to_markdown(tables))
+        click.echo(to_markdown(content.tables, content.comparisons))
+    elif as_latex:
+        click.echo(to_latex(content.tables, content.comparisons))
     else:
-        click.echo(to_text(tables, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns))
-    if step := _next_step(tables):
+        width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
+        click.echo(to_text(content.tables, width, content.comparisons))
+    _write(content, html, plots)
+    if step := _next_step(content.tables):
         click.echo(step, err=True)
+
+
+def _write(content: Report, html: Path | None, plots: Path | None) -> None:
+    from generation.files import replacing
+
+    try:
+        if html:
+            from personamem_builder.report.page import to_html
+
+            html.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(html) as part:
+                part.write_text(to_html(content), encoding="utf-8")
+            click.echo(f"wrote {html}: open it in a browser", err=True)
+        if plots:
+            from personamem_builder.report.page import write_plots
+
+            plots.mkdir(parents=True, exist_ok=True)
+            click.echo(f"wrote {len(write_plots(content, plots))} plots to {plots}, as SVG and PNG", err=True)
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}", "name a place that can be written") from error
 
 
 def _next_step(tables: Sequence[Table]) -> str | None:
     """Name the run that the tables lack most: the floors, or a model without its context."""
     from personamem_builder.report.runs import FULL
 
-    tables = [table for table in tables if table.history == FULL]
+    tables = [table for table in tables if table.history == FULL and table.limit is None]
     for table in tables:
         if not any(row.is_floor and row.score for row in table.rows):
             floor = "--model personamem-floor --model_args policy=longest"

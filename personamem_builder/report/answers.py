@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
@@ -13,6 +13,9 @@ from generation.records import QUESTION_TYPES
 from personamem_builder.schema import QUESTION_TYPE_ALIASES, option_letter
 
 _AGAIN = "where a file was cut short or edited, run `personamem eval` again"
+
+_UNKNOWN: Final = "unknown"
+"""Stands for the letter of an option that was chosen, where lm-eval's samples do not tell which."""
 
 _Credit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -37,6 +40,11 @@ class Answer:
         invalid: Names of the scores for which no option could be read from the answer.
         skipped: Whether the question was too long to be asked; its credits are 0.
         truncated: Whether the model saw a cut context.
+        predictions: The letter chosen for each score, None where none could be read; absent where a file of
+            lm-eval's samples does not tell.
+        answer: The letter of the right option; None where the file does not tell.
+        option_logprobs: The log-probability of each option; None where letters were read from what a model wrote.
+        option_tokens: How many tokens each option has for the model; None where that is not known.
     """
 
     persona_id: int
@@ -46,6 +54,10 @@ class Answer:
     invalid: frozenset[str]
     skipped: bool
     truncated: bool
+    predictions: Mapping[str, str | None] = field(default_factory=dict)
+    answer: str | None = None
+    option_logprobs: tuple[float, ...] | None = None
+    option_tokens: tuple[int, ...] | None = None
 
 
 class Line(BaseModel):
@@ -60,6 +72,9 @@ class Line(BaseModel):
     credits: dict[str, _Credit] = Field(min_length=1)
     skipped: bool
     truncated: bool
+    answer: str | None = None
+    option_logprobs: tuple[float, ...] | None = None
+    option_tokens: tuple[Annotated[int, Field(ge=1)], ...] | None = None
 
     @field_validator("question_type")
     @classmethod
@@ -74,6 +89,10 @@ class Line(BaseModel):
             raise ValueError(f"no prediction for {', '.join(sorted(missing))}")
         if self.skipped and any(self.credits.values()):
             raise ValueError("a skipped question has a credit above 0")
+        for name in ("option_logprobs", "option_tokens"):
+            values = getattr(self, name)
+            if values is not None and len(values) != self.n_options:
+                raise ValueError(f"{name} has {len(values)} values for {self.n_options} options")
         return self
 
 
@@ -82,6 +101,7 @@ class _Doc(BaseModel):
     persona_id: int
     question_type: str
     all_options: list[str]
+    answer_index: int | None = None
 
 
 class _Sample(BaseModel):
@@ -108,10 +128,16 @@ def line_from_sample(raw: bytes, task: str) -> Line:
     task has the filter `none` and a metric per score; it always chooses an option.
     """
     sample = _Sample.model_validate_json(raw)
+    logprobs = tokens = None
     if sample.filter == "none":
         metrics = {"acc": sample.acc, "acc_per_token": sample.acc_per_token}
         credits = {name: value for name, value in metrics.items() if value is not None}
-        predictions: dict[str, str | None] = dict.fromkeys(credits, "unknown")
+        logprobs, tokens = (None, None) if sample.skipped else _option_scores(sample.filtered_resps)
+        predictions: dict[str, str | None] = {name: _UNKNOWN for name in credits}
+        if logprobs:
+            predictions["acc"] = _best_letter(logprobs)
+        if logprobs and tokens and "acc_per_token" in credits:
+            predictions["acc_per_token"] = _best_letter([a / b for a, b in zip(logprobs, tokens, strict=True)])
     else:
         letters = {option_letter(i) for i in range(len(sample.doc.all_options))}
         # lm-eval saves every response as a string, so an answer without a letter may read "None"; the rule of
@@ -119,12 +145,36 @@ def line_from_sample(raw: bytes, task: str) -> Line:
         response = str(sample.filtered_resps[0]).strip().strip("()").lower()
         credits = {sample.filter: sample.acc}
         predictions = {sample.filter: response if response and letters.issuperset(response) else None}
-    head = sample.doc.model_dump(exclude={"all_options"})
-    tail = {"skipped": sample.skipped, "truncated": sample.truncated}
+    head = sample.doc.model_dump(exclude={"all_options", "answer_index"})
+    right = sample.doc.answer_index
+    tail = {
+        "skipped": sample.skipped,
+        "truncated": sample.truncated,
+        "answer": None if right is None else option_letter(right),
+        "option_logprobs": logprobs,
+        "option_tokens": tokens,
+    }
     options = len(sample.doc.all_options)
     return Line.model_validate(
         {"task": task, **head, "n_options": options, "predictions": predictions, "credits": credits, **tail}
     )
+
+
+def _option_scores(responses: Sequence[Any]) -> tuple[list[float] | None, list[int] | None]:
+    """Return what lm-eval saved of `evaluation.scoring.OptionScore`: lists of strings such as `["-1.5", "False", "7"]`.
+
+    None stands for what cannot be read: samples of other versions of lm-eval still have their credits.
+    """
+    try:
+        logprobs = [float(response[0]) for response in responses]
+        counts = [response[2] for response in responses if len(response) > 2 and response[2] not in (None, "None")]
+        return logprobs, [int(count) for count in counts] if len(counts) == len(logprobs) else None
+    except (TypeError, ValueError, IndexError, KeyError):
+        return None, None
+
+
+def _best_letter(values: Sequence[float]) -> str:
+    return option_letter(max(range(len(values)), key=values.__getitem__))
 
 
 def read_answers(path: Path, parse: Callable[[bytes], Line], faults: list[Fault]) -> dict[str, dict[str, Answer]]:
@@ -177,7 +227,15 @@ def _merge(earlier: Answer | None, line: Line) -> Answer:
         invalid=(earlier.invalid if earlier else frozenset()) | nothing_chosen,
         skipped=line.skipped,
         truncated=line.truncated,
+        predictions={**(earlier.predictions if earlier else {}), **_told(line)},
+        answer=line.answer,
+        option_logprobs=line.option_logprobs,
+        option_tokens=line.option_tokens,
     )
+
+
+def _told(line: Line) -> dict[str, str | None]:
+    return {name: letter for name, letter in line.predictions.items() if letter != _UNKNOWN}
 
 
 def _fill(path: Path, task: str, answers: dict[str, Answer], faults: list[Fault]) -> dict[str, Answer]:

@@ -1,90 +1,82 @@
-"""Write tables as text for a terminal, as GitHub Markdown, and as JSON.
-
-The JSON form, for machines, has `schema_version` 1; all numbers are fractions, not percentages:
-
-    {"schema_version": 1,
-     "tables": [{"task": str, "data_digest": str | null,
-                 "subset": {"file": str, "size": int, "sha256": str} | null, "history": str,
-                 "rows": [{"model": str, "score": str | null, "floor": bool, "context": bool, "n": int,
-                           "overall": ESTIMATE, "macro": ESTIMATE, "types": {QUESTION_TYPE: ESTIMATE | null},
-                           "context_gain": ESTIMATE | null, "paired_difference": ESTIMATE | null,
-                           "invalid_rate": float, "skipped_rate": float, "truncated_rate": float}],
-                 "notes": [str]}]}
-    ESTIMATE = {"value": float, "low": float | null, "high": float | null, "n": int, "clusters": int}
-
-`history` is what was shown of conversations: `full`, `wrong_user` or `evidence`. `types` has all seven types, null for
-one without questions. `low` and `high` are the 95 % interval, null for one persona and for chance, whose row comes
-first (`model` "chance", `score` null, `floor` true). A breaking change raises the version.
-"""
+"""Write a report as text for a terminal, as GitHub Markdown, and as LaTeX."""
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from personamem_builder.report.compare import Comparison, in_words, p_text
+from personamem_builder.report.published import Quoted
 from personamem_builder.report.runs import FULL
-from personamem_builder.report.table import Row, Table
+from personamem_builder.report.table import Table
 from personamem_builder.schema import SHORT_TYPES
 from personamem_builder.statistics import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
 
-JSON_SCHEMA_VERSION: Final = 1
-"""Version of the JSON form in the module docstring."""
-
 _NAME_WIDTH = 24
 _GAP = 2
 _UNITS = "Percent, with 95 % intervals clustered by persona."
 _LEGEND = "; ".join(f"{short} = {name}" for name, short in SHORT_TYPES.items()) + "."
+_CORRECTED = "Above chance = (a - c) / (1 - c), with c the score of a blind guess."
+_EFFECTIVE = "n eff. = as many independent questions would tell as much."
 _GAIN = "Context gain = (a - a0) / (1 - a0), with a0 the score of the same model without context."
 
 
-class _Column(NamedTuple):
+class Column(NamedTuple):
+    """A column of a table, as text.
+
+    Attributes:
+        head: What stands over it.
+        cells: What it says of each row.
+    """
+
     head: str
     cells: list[str]
 
 
-def to_json(tables: Sequence[Table]) -> dict[str, Any]:
-    """Return the JSON form that the module docstring defines."""
-    return {
-        "schema_version": JSON_SCHEMA_VERSION,
-        "tables": [
-            {
-                "task": table.task,
-                "data_digest": table.data_digest,
-                "subset": None if table.subset is None else table.subset._asdict(),
-                "history": table.history,
-                "rows": [_row_to_json(row) for row in table.rows],
-                "notes": table.notes,
-            }
-            for table in tables
-        ],
-    }
-
-
-def to_markdown(tables: Sequence[Table]) -> str:
-    """Return GitHub Markdown: a heading, a table, its legend and its notes for each table."""
+def to_markdown(tables: Sequence[Table], comparisons: Sequence[Comparison] = ()) -> str:
+    """Return GitHub Markdown: a heading, a table, its legend and its notes for each table, then the comparisons."""
     parts = []
     for table in tables:
-        columns = [*_names(table), *_summary(table), *_by_type(table)]
-        lines = [[column.head for column in columns], ["---", "---", *["---:"] * (len(columns) - 2)]]
-        lines += [list(cells) for cells in zip(*(column.cells for column in columns), strict=True)]
-        rows = ["| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines]
-        parts += [f"### {_title(table)}", "\n".join(rows), _legend(table)]
-        if table.notes:
-            parts.append("\n".join(f"- {note}" for note in table.notes))
+        parts += [
+            f"### {_markdown(title(table))}",
+            _markdown_table([*_names(table), *_summary(table), *_by_type(table)]),
+            legend(table),
+        ]
+        if notes := [*table.notes, *quoted_lines(table.quoted)]:
+            parts.append("\n".join(f"- {_markdown(note)}" for note in notes))
+    for comparison in comparisons:
+        parts.append(f"### {_markdown(comparison_title(comparison))}")
+        parts.append(_markdown(" ".join([*in_words(comparison), *comparison.notes])))
+        parts.append(_markdown_table(comparison_columns(comparison), left=1))
+    if comparisons:
+        parts.append(COMPARISON_LEGEND)
     return "\n\n".join(parts)
 
 
-def to_text(tables: Sequence[Table], width: int) -> str:
+def to_latex(tables: Sequence[Table], comparisons: Sequence[Comparison] = ()) -> str:
+    """Return LaTeX tables for the package booktabs, each after a comment that says what it is."""
+    parts = []
+    for table in tables:
+        chosen = [*_names(table), *_summary(table)[:3], *_by_type(table)]
+        parts.append(_latex_table(title(table), chosen, left=2))
+    parts += [_latex_table(comparison_title(one), comparison_columns(one), left=1) for one in comparisons]
+    return "\n\n".join(parts)
+
+
+def to_text(tables: Sequence[Table], width: int, comparisons: Sequence[Comparison] = ()) -> str:
     """Return tables for a terminal.
 
     Args:
         tables: What to show.
         width: Columns of the terminal. Where a table is wider, the question types get a table of their
             own, and where that is wider still, intervals go below the values.
+        comparisons: What to show below.
 
     Returns:
         Plain text; lines may be folded where the terminal is very narrow.
@@ -97,17 +89,131 @@ def to_text(tables: Sequence[Table], width: int) -> str:
     for table in tables:
         names, summary, by_type = _names(table), _summary(table), _by_type(table)
         everything = [*names, *summary, *by_type]
-        console.print(_title(table))
-        for columns in [everything] if _width(everything) <= width else [[*names, *summary], [*names, *by_type]]:
-            console.print(_grid(columns if _width(columns) <= width else _stack(columns)))
-        console.print(_legend(table))
-        for note in table.notes:
+        console.print(title(table))
+        for chosen in [everything] if _width(everything) <= width else [[*names, *summary], [*names, *by_type]]:
+            console.print(_grid(chosen if _width(chosen) <= width else _stack(chosen)))
+        console.print(legend(table))
+        for note in [*table.notes, *quoted_lines(table.quoted)]:
             console.print(f"note: {note}")
         console.print()
+    for comparison in comparisons:
+        console.print(comparison_title(comparison))
+        for sentence in [*in_words(comparison), *comparison.notes]:
+            console.print(sentence)
+        console.print(_grid(comparison_columns(comparison)))
+    if comparisons:
+        console.print(COMPARISON_LEGEND)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
 
 
-def _grid(columns: Sequence[_Column]) -> Grid:
+def summary_columns(table: Table) -> list[Column]:
+    """Return the columns of a table that are about all questions together, as text."""
+    return [*_names(table), *_summary(table)]
+
+
+def type_columns(table: Table) -> list[Column]:
+    """Return the columns of a table that are about a question type each, as text."""
+    return [*_names(table), *_by_type(table)]
+
+
+def quoted_columns(quoted: Sequence[Quoted]) -> list[Column]:
+    """Return published scores, as text."""
+    columns = [
+        Column("system", [one.system for one in quoted]),
+        Column("source", [one.source for one in quoted]),
+        Column("overall", [f"{100 * one.score:.0f}" for one in quoted]),
+    ]
+    if any(one.types for one in quoted):
+        columns += [
+            Column(short, [f"{100 * one.types[name]:.0f}" if name in one.types else "-" for one in quoted])
+            for name, short in SHORT_TYPES.items()
+        ]
+    return columns
+
+
+def quoted_lines(quoted: Sequence[Quoted]) -> list[str]:
+    """Return published scores in words, a line for each source."""
+    return [
+        f"Quoted ({source}), in per cent, not on these rows: "
+        + ", ".join(f"{one.system} {100 * one.score:.0f}" for one in group)
+        + "."
+        for source, group in groupby(quoted, key=lambda one: one.source)
+    ]
+
+
+def comparison_title(comparison: Comparison) -> str:
+    """Return what a comparison is of."""
+    data = comparison.data_digest[:12] if comparison.data_digest else "unknown"
+    part = f", history {comparison.history}" if comparison.history != FULL else ""
+    return (
+        f"{comparison.first} against {comparison.second} on {comparison.task}, {comparison.score} (data {data}{part})"
+    )
+
+
+def comparison_columns(comparison: Comparison) -> list[Column]:
+    """Return a comparison by question type, as text."""
+    found = [(SHORT_TYPES[kind], one) for kind, one in comparison.types.items() if one is not None]
+    return [
+        Column("type", [name for name, _ in found]),
+        Column("n", [str(one.difference.n) for _, one in found]),
+        Column("difference", [percent(one.difference, "+") for _, one in found]),
+        Column("wins", [str(one.mcnemar.better) for _, one in found]),
+        Column("losses", [str(one.mcnemar.worse) for _, one in found]),
+        Column("p", [p_text(one.mcnemar.p) for _, one in found]),
+        Column("p (Holm)", [p_text(one.holm_p) for _, one in found]),
+    ]
+
+
+COMPARISON_LEGEND: Final = (
+    "Differences in points, first minus second, with 95 % intervals clustered by persona, each for itself. p is of "
+    "McNemar's exact test, two-sided; p (Holm) is corrected for the number of types."
+)
+
+
+def _markdown_table(chosen: Sequence[Column], left: int = 2) -> str:
+    marks = ["---"] * left + ["---:"] * (len(chosen) - left)
+    lines = [[column.head for column in chosen], marks]
+    lines += [[_markdown(cell) for cell in cells] for cells in zip(*(column.cells for column in chosen), strict=True)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _markdown(text: str) -> str:
+    """Return text that GitHub shows as it is. Brackets of intervals need no escape: no link follows them."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*|~!#])", r"\\\1", text)
+    text = re.sub(r"\](?=[(\[:])", r"\\]", text)
+    return re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", text)
+
+
+_LATEX: Final = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    **{char: f"\\{char}" for char in "&%$#_"},
+}
+
+
+def _latex_table(name: str, chosen: Sequence[Column], left: int) -> str:
+    lines = [
+        f"% {name}".replace("\n", " "),
+        rf"\begin{{tabular}}{{{'l' * left}{'r' * (len(chosen) - left)}}}",
+        r"\toprule",
+        " & ".join(_latex(column.head) for column in chosen) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(_latex, cells)) + r" \\" for cells in zip(*(column.cells for column in chosen), strict=True)),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines)
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(char, char) for char in text)
+
+
+def _grid(columns: Sequence[Column]) -> Grid:
     from rich import box
     from rich.table import Table as Grid
 
@@ -119,87 +225,75 @@ def _grid(columns: Sequence[_Column]) -> Grid:
     return grid
 
 
-def _width(columns: Sequence[_Column]) -> int:
+def _width(columns: Sequence[Column]) -> int:
     """Return the width that columns need on one line a row, but for long model names, which may fold."""
     longest = [max(len(cell) for cell in [column.head, *column.cells]) for column in columns]
     return min(longest[0], _NAME_WIDTH) + sum(longest[1:]) + _GAP * len(columns)
 
 
-def _stack(columns: Sequence[_Column]) -> list[_Column]:
+def _stack(columns: Sequence[Column]) -> list[Column]:
     """Make columns narrower: scores go below the models, intervals below the values."""
     models, scores, *rest = columns
     labels = ["\n".join(pair) for pair in zip(models.cells, scores.cells, strict=True)]
-    below = [_Column(head, [cell.replace(" [", "\n[") for cell in cells]) for head, cells in rest]
-    return [_Column(f"{models.head}\n{scores.head}", labels), *below]
+    below = [Column(head, [cell.replace(" [", "\n[") for cell in cells]) for head, cells in rest]
+    return [Column(f"{models.head}\n{scores.head}", labels), *below]
 
 
-def _names(table: Table) -> list[_Column]:
+def _names(table: Table) -> list[Column]:
     return [
-        _Column("model", [row.label for row in table.rows]),
-        _Column("score", [row.score or "-" for row in table.rows]),
+        Column("model", [row.label for row in table.rows]),
+        Column("score", [row.score or "-" for row in table.rows]),
     ]
 
 
-def _summary(table: Table) -> list[_Column]:
+def _summary(table: Table) -> list[Column]:
     rows = table.rows
     columns = [
-        _Column("n", [str(row.n) for row in rows]),
-        _Column("overall", [_percent(row.overall) for row in rows]),
-        _Column("macro", [_percent(row.macro) for row in rows]),
+        Column("n", [str(row.n) for row in rows]),
+        Column("overall", [percent(row.overall) for row in rows]),
+        Column("macro", [percent(row.macro) for row in rows]),
+        Column("above chance", [percent(row.chance_corrected) for row in rows]),
     ]
     if any(row.context_gain is not None for row in rows):
-        columns.append(_Column("context gain", [_percent(row.context_gain) for row in rows]))
-    columns.append(_Column("invalid", [f"{row.invalid_rate * 100:.1f}" for row in rows]))
-    columns.append(_Column("skipped", [f"{row.skipped_rate * 100:.1f}" for row in rows]))
+        columns.append(Column("context gain", [percent(row.context_gain) for row in rows]))
+    if table.hard is not None:
+        columns.append(Column("hard", [percent(row.hard) for row in rows]))
+    columns.append(Column("invalid", [f"{row.invalid_rate * 100:.1f}" for row in rows]))
+    columns.append(Column("skipped", [f"{row.skipped_rate * 100:.1f}" for row in rows]))
     if any(row.truncated_rate for row in rows):
-        columns.append(_Column("truncated", [f"{row.truncated_rate * 100:.1f}" for row in rows]))
+        columns.append(Column("truncated", [f"{row.truncated_rate * 100:.1f}" for row in rows]))
+    columns.append(Column("n eff.", ["-" if row.effective_n is None else f"{row.effective_n:.0f}" for row in rows]))
     return columns
 
 
-def _by_type(table: Table) -> list[_Column]:
-    return [_Column(short, [_percent(row.types[name]) for row in table.rows]) for name, short in SHORT_TYPES.items()]
+def _by_type(table: Table) -> list[Column]:
+    return [Column(short, [percent(row.types[name]) for row in table.rows]) for name, short in SHORT_TYPES.items()]
 
 
-def _percent(estimate: Estimate | None) -> str:
+def percent(estimate: Estimate | None, sign: str = "") -> str:
+    """Return a mean and its interval in per cent, a dash for none; a sign `+` stands before what is not below 0."""
     if estimate is None:
         return "-"
     # Adding 0.0 makes 0.0 of -0.0.
     value, *ends = (
-        f"{round(number * 100, 1) + 0.0:.1f}"
+        f"{round(number * 100, 1) + 0.0:{sign}.1f}"
         for number in (estimate.value, estimate.low, estimate.high)
         if number is not None
     )
     return f"{value} [{', '.join(ends)}]" if ends else value
 
 
-def _title(table: Table) -> str:
+def title(table: Table) -> str:
+    """Return what a table is of."""
     part = f", {table.subset.size} questions of {table.subset.file}" if table.subset else ""
     part += f", history {table.history}" if table.history != FULL else ""
+    part += f", partial: {table.limit} questions" if table.limit is not None else ""
     return f"{table.task} (data {table.data_digest[:12] if table.data_digest else 'unknown'}{part})"
 
 
-def _legend(table: Table) -> str:
+def legend(table: Table) -> str:
+    """Return what the columns of a table are."""
     has_gain = any(row.context_gain is not None for row in table.rows)
-    return " ".join([_UNITS, *([_GAIN] if has_gain else []), f"Question types: {_LEGEND}"])
-
-
-def _row_to_json(row: Row) -> dict[str, Any]:
-    return {
-        "model": row.model,
-        "score": row.score,
-        "floor": row.is_floor,
-        "context": row.has_context,
-        "n": row.n,
-        "overall": row.overall._asdict(),
-        "macro": row.macro._asdict(),
-        "types": {name: _estimate_to_json(estimate) for name, estimate in row.types.items()},
-        "context_gain": _estimate_to_json(row.context_gain),
-        "paired_difference": _estimate_to_json(row.paired_difference),
-        "invalid_rate": row.invalid_rate,
-        "skipped_rate": row.skipped_rate,
-        "truncated_rate": row.truncated_rate,
-    }
-
-
-def _estimate_to_json(estimate: Estimate | None) -> dict[str, Any] | None:
-    return None if estimate is None else estimate._asdict()
+    hard = f"Hard = on the {len(table.hard.ids)} questions of {table.hard.file}." if table.hard else ""
+    parts = [_UNITS, _CORRECTED, _GAIN if has_gain else "", hard, _EFFECTIVE, f"Question types: {_LEGEND}"]
+    return " ".join(part for part in parts if part)

@@ -26,6 +26,7 @@ from personamem_builder.report.answers import (
     line_from_sample,
     read_answers,
 )
+from personamem_builder.schema import SPLITS
 
 FLOOR_BACKEND: Final = "personamem-floor"
 """lm-eval's name of the model that answers by shortcut policies."""
@@ -64,12 +65,15 @@ class Run:
         task: Name of the lm-eval task.
         data_digest: Digest of the data that the task read; None where the results do not say.
         limit: lm-eval's `--limit` (a number of questions or a fraction below 1), or the number of questions that
-            `--samples` chose; None for a whole run.
+            `--samples` chose, or that have answers where some are missing; None for a whole run.
         date: Date of the run as its file name has it; sorts by time.
         path: The results file.
         answers: The answers by question id; all have the same scores.
         subset: The questions that it was restricted to; None where it was not.
         history: What it was shown of conversations: `full`, or another value of `--metadata history=…`.
+        data: Where the task found its data, in words: the folder, if it was one.
+        split: The split that it asked; None where that is not known.
+        is_computed: Whether the answers are those of a floor that was computed for the report, and are in no file.
     """
 
     model: str
@@ -83,6 +87,9 @@ class Run:
     answers: Mapping[str, Answer]
     subset: Subset | None = None
     history: str = FULL
+    data: str | None = None
+    split: str | None = None
+    is_computed: bool = False
 
     @property
     def is_floor(self) -> bool:
@@ -111,6 +118,7 @@ class _Config(BaseModel):
 
 class _Task(BaseModel):
     metadata: dict[str, Any] | None = None
+    test_split: str | None = None
 
 
 class _Count(BaseModel):
@@ -236,27 +244,44 @@ def _answers_beside(path: Path, results: _Results, faults: list[Fault]) -> dict[
 
 def _run(path: Path, task: str, results: _Results, answers: dict[str, Answer]) -> Run:
     args = _arguments(results.config.model_args)
-    metadata = results.configs[task].metadata if task in results.configs else None
-    digest = (metadata or {}).get("data_digest")
+    config = results.configs.get(task, _Task())
+    metadata = config.metadata or {}
+    digest, data = metadata.get("data_digest"), metadata.get("data")
+    count = results.n_samples.get(task)
+    everything = count is not None and 0 < count.original == count.effective == len(answers)
+    missing = count is not None and count.effective != len(answers)
+    settings = args | _prompt_settings(results, metadata)
     return Run(
-        model=_model_name(results, args) or path.parent.name,
+        model=_printable(_model_name(results, args) or path.parent.name),
         backend=results.config.model,
-        model_args=tuple(sorted((args | _prompt_settings(results, metadata or {})).items())),
+        model_args=tuple(sorted((name, _printable(value)) for name, value in settings.items())),
         task=task,
         data_digest=None if digest is None else str(digest),
-        limit=results.config.limit or _chosen(results.n_samples.get(task)),
+        # A --limit beyond the last question leaves none out.
+        limit=None if everything else results.config.limit or _chosen(count) or (len(answers) if missing else None),
         date=_date(path),
         path=path,
         answers=answers,
-        subset=_subset(metadata or {}),
-        history=str((metadata or {}).get("history", FULL)),
+        subset=_subset(metadata),
+        history=str(metadata.get("history", FULL)),
+        data=None if data is None else str(data),
+        split=config.test_split or _split_of(task),
     )
+
+
+def _printable(name: str) -> str:
+    """Return a name without control characters: it must not steer the terminal that shows it, or break a line."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in name)
+
+
+def _split_of(task: str) -> str | None:
+    return next((split for split in SPLITS if f"_{split}" in task), None)
 
 
 def _subset(metadata: Mapping[str, Any]) -> Subset | None:
     if "subset_sha256" not in metadata:
         return None
-    file = Path(str(metadata.get("subset"))).name
+    file = _printable(Path(str(metadata.get("subset"))).name)
     return Subset(file, int(metadata.get("subset_size", 0)), str(metadata["subset_sha256"]))
 
 

@@ -2,7 +2,8 @@
 
 A table starts with a `chance` row (from the number of options of each question), then come the floors and
 then the models, best first. Runs of a task `X_nocontext` are rows of the table of `X`, and the context gain
-of a model is paired, question by question, against its own run without context.
+of a model is paired, question by question, against its own run without context. Partial runs (`--limit`) have
+tables of their own, one for each set of questions: no score of theirs stands beside that of a whole run.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from generation.records import QUESTION_TYPES
 from personamem_builder import statistics
 from personamem_builder.report.answers import Answer
+from personamem_builder.report.published import PUBLISHED, Quoted
 from personamem_builder.report.runs import FULL, Run, Subset
 from personamem_builder.schema import SPLITS
 from personamem_builder.statistics import Estimate
@@ -47,6 +49,10 @@ class Row:
         invalid_rate: Share of questions with an answer from which no option could be read.
         skipped_rate: Share of questions that were too long to ask; they count as wrong.
         truncated_rate: Share of questions whose context was cut.
+        chance_corrected: `(a − c) / (1 − c)` with c what a blind guess scores; None for chance itself.
+        effective_n: How many independent questions would tell as much; None where that cannot be told.
+        hard: Mean credit on the hard questions, see `Hard`; None where they are not known.
+        is_computed: Whether the row was computed for the report, not read from results.
     """
 
     model: str
@@ -62,16 +68,47 @@ class Row:
     invalid_rate: float
     skipped_rate: float
     truncated_rate: float
+    chance_corrected: Estimate | None = None
+    effective_n: float | None = None
+    hard: Estimate | None = None
+    is_computed: bool = False
 
     @property
     def label(self) -> str:
-        """The model's name, marked where it saw no context."""
-        return self.model if self.has_context else f"{self.model} (no context)"
+        """The model's name, marked where it saw no context, and where a floor is not from the results."""
+        mark = "" if self.has_context else " (no context)"
+        return f"{self.model}{mark}{' (computed here)' if self.is_computed and self.score else ''}"
+
+
+class Hard(NamedTuple):
+    """The questions of a task that no shortcut answers.
+
+    Attributes:
+        file: The file that names them.
+        ids: Of the questions.
+        runs: Runs on these questions alone; a model without one is judged by its answers to all.
+    """
+
+    file: str
+    ids: frozenset[str]
+    runs: Sequence[Run] = ()
 
 
 @dataclass(frozen=True)
 class Table:
-    """The results of one task on one data set, or on some of its questions, with what a reader should know."""
+    """The results of one task on one data set, or on some of its questions, with what a reader should know.
+
+    Attributes:
+        task: Name of the task.
+        data_digest: Digest of the data; None where the results do not say.
+        rows: Chance, floors, models.
+        notes: What a reader should know, in words.
+        subset: The questions asked, where they are not all.
+        history: What was shown of conversations.
+        limit: Number of questions, where the runs are partial ones.
+        hard: The hard questions behind `Row.hard`, if they are known.
+        quoted: Scores that others published for this split.
+    """
 
     task: str
     data_digest: str | None
@@ -79,6 +116,33 @@ class Table:
     notes: list[str]
     subset: Subset | None = None
     history: str = FULL
+    limit: int | None = None
+    hard: Hard | None = None
+    quoted: Sequence[Quoted] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that have a table together.
+
+    Attributes:
+        task: The task, without the end that says that there was no context.
+        runs: The runs.
+        partners: All runs on the same data, subset and history, whole or partial: a context gain may be taken
+            against any of them.
+        limit: Number of questions, where the runs are partial ones.
+        shares_task: Whether there are runs of this task on other data.
+    """
+
+    task: str
+    runs: Sequence[Run]
+    partners: Sequence[Run]
+    limit: int | None
+    shares_task: bool
+
+    def label(self, run: Run) -> str:
+        """Return the model's name, with what tells it from other runs of that name on the same task."""
+        return _label(run, self.partners)
 
 
 def build_tables(runs: Sequence[Run]) -> list[Table]:
@@ -88,17 +152,34 @@ def build_tables(runs: Sequence[Run]) -> list[Table]:
         runs: Runs of any tasks; no two of one model and task with the same arguments and data.
 
     Returns:
-        A table for each task, data digest, subset and history.
+        A table for each group of `group_runs`.
     """
-    groups: dict[tuple[str, str, str, str], list[Run]] = {}
+    return [build_table(group) for group in group_runs(runs)]
+
+
+def group_runs(runs: Sequence[Run]) -> list[Group]:
+    """Find the runs that have a table together, shortest split first.
+
+    Args:
+        runs: As for `build_tables`.
+
+    Returns:
+        A group for each task, data digest, subset, history, and set of questions of partial runs.
+    """
+    wholes: dict[tuple[str, str, str, str], list[Run]] = {}
     for run in runs:
         key = (_base_task(run), run.data_digest or "", run.subset.sha256 if run.subset else "", run.history)
-        groups.setdefault(key, []).append(run)
-    digests = Counter(task for task, _ in {(task, digest) for task, digest, _, _ in groups})
-    return [
-        _table(key[0], groups[key], several_digests=digests[key[0]] > 1)
-        for key in sorted(groups, key=lambda key: (_split_rank(key[0]), *key[:3], key[3] != FULL, key[3]))
-    ]
+        wholes.setdefault(key, []).append(run)
+    digests = Counter(task for task, _ in {(task, digest) for task, digest, _, _ in wholes})
+    groups = []
+    for key in sorted(wholes, key=lambda key: (_split_rank(key[0]), *key[:3], key[3] != FULL, key[3])):
+        parts: dict[frozenset[str], list[Run]] = {}
+        for run in wholes[key]:
+            parts.setdefault(frozenset(run.answers) if run.limit is not None else frozenset(), []).append(run)
+        for questions in sorted(parts, key=lambda ids: (len(ids), sorted(ids))):
+            limit = len(questions) or None
+            groups.append(Group(key[0], parts[questions], wholes[key], limit, shares_task=digests[key[0]] > 1))
+    return groups
 
 
 def _base_task(run: Run) -> str:
@@ -109,10 +190,40 @@ def _split_rank(task: str) -> int:
     return next((rank for rank, split in enumerate(SPLITS) if f"_{split}" in task), len(SPLITS))
 
 
-def _table(task: str, runs: Sequence[Run], *, several_digests: bool) -> Table:
-    digest, subset, history = runs[0].data_digest, runs[0].subset, runs[0].history
-    notes = []
-    if several_digests:
+def build_table(
+    group: Group, floors: Sequence[Run] = (), hard: Hard | None = None, quoted: Sequence[Quoted] = ()
+) -> Table:
+    """Make the table of a group of runs.
+
+    Args:
+        group: The runs.
+        floors: Floors computed on the same questions.
+        hard: The hard questions among them, if they are known.
+        quoted: Scores that others published for the split.
+    """
+    first, notes, rows = group.runs[0], _scope(group), []
+    for run in group.runs:
+        bare, pairing_note = _without_context(run, group.label(run), group.partners)
+        notes += pairing_note
+        rows += [_row(run, group.label(run), score, bare, hard) for score in run.scores]
+    rows += [_row(run, run.model, score, None, hard) for run in floors for score in run.scores]
+    rows.sort(key=lambda row: (not row.is_floor, -row.overall.value, row.label, row.score))
+    questions = {name: answer for run in group.runs for name, answer in run.answers.items()}
+    rows.insert(0, _chance(list(questions.values())))
+    notes += _warnings(rows, first.history)
+    return Table(group.task, first.data_digest, rows, notes, first.subset, first.history, group.limit, hard, quoted)
+
+
+def published_for(group: Group) -> Sequence[Quoted]:
+    """Return what others published for the split of a group; nothing where its runs are not on the whole split."""
+    first = group.runs[0]
+    whole = group.limit is None and first.subset is None and first.history == FULL
+    return PUBLISHED.get(first.split or "", ()) if whole else ()
+
+
+def _scope(group: Group) -> list[str]:
+    subset, history, notes = group.runs[0].subset, group.runs[0].history, []
+    if group.shares_task:
         notes.append("Runs of this task used different data, so each data set has a table; do not compare them.")
     if subset:
         notes.append(
@@ -121,16 +232,9 @@ def _table(task: str, runs: Sequence[Run], *, several_digests: bool) -> Table:
         )
     if history != FULL:
         notes.append(f"Asked with history={history}, not the user's whole history: do not compare with runs on that.")
-    rows = []
-    for run in runs:
-        label = _label(run, runs)
-        bare, pairing_note = _without_context(run, label, runs)
-        notes += pairing_note
-        rows += [_row(run, label, score, bare) for score in run.scores]
-    rows.sort(key=lambda row: (not row.is_floor, -row.overall.value, row.label, row.score))
-    questions = {name: answer for run in runs for name, answer in run.answers.items()}
-    rows.insert(0, _chance(list(questions.values())))
-    return Table(task, digest, rows, notes + _warnings(rows, runs), subset, history)
+    if group.limit is not None:
+        notes.append(f"Partial runs: {group.limit} questions, not all; do not compare with whole runs.")
+    return notes
 
 
 def _label(run: Run, runs: Sequence[Run]) -> str:
@@ -155,7 +259,10 @@ def _without_context(run: Run, label: str, runs: Sequence[Run]) -> tuple[Run | N
     notes = []
     if not same:
         notes.append(f"{label}: its run without context has other model arguments.")
-    bare = (same or candidates)[0]
+    # A whole run is the better partner of a whole run, a partial one of a partial one.
+    bare = max(
+        same or candidates, key=lambda other: (len(run.answers.keys() & other.answers.keys()), -len(other.answers))
+    )
     shared = len(run.answers.keys() & bare.answers.keys())
     if shared < max(len(run.answers), len(bare.answers)):
         notes.append(
@@ -165,7 +272,7 @@ def _without_context(run: Run, label: str, runs: Sequence[Run]) -> tuple[Run | N
     return (bare if shared else None), notes
 
 
-def _row(run: Run, label: str, score: str, bare: Run | None) -> Row:
+def _row(run: Run, label: str, score: str, bare: Run | None, hard: Hard | None) -> Row:
     answers = list(run.answers.values())
     credits = [answer.credits[score] for answer in answers]
     types, personas = _types(answers), _personas(answers)
@@ -178,13 +285,15 @@ def _row(run: Run, label: str, score: str, bare: Run | None) -> Row:
             [run.answers[question].persona_id for question in shared],
         )
         gain, difference = statistics.context_gain(*pair), statistics.paired_difference(*pair)
+    overall = statistics.overall(credits, personas)
+    chance = sum(1 / answer.n_options for answer in answers) / len(answers)
     return Row(
         model=label,
         score=score,
         is_floor=run.is_floor,
         has_context=not run.task.endswith(NO_CONTEXT),
         n=len(answers),
-        overall=statistics.overall(credits, personas),
+        overall=overall,
         macro=statistics.macro(credits, types, personas),
         types=_all_types(statistics.per_type(credits, types, personas)),
         context_gain=gain,
@@ -192,7 +301,22 @@ def _row(run: Run, label: str, score: str, bare: Run | None) -> Row:
         invalid_rate=sum(score in answer.invalid for answer in answers) / len(answers),
         skipped_rate=sum(answer.skipped for answer in answers) / len(answers),
         truncated_rate=sum(answer.truncated for answer in answers) / len(answers),
+        chance_corrected=statistics.chance_corrected(overall, chance),
+        effective_n=statistics.effective_sample_size(credits, personas),
+        hard=_hard_score(run, score, hard),
+        is_computed=run.is_computed,
     )
+
+
+def _hard_score(run: Run, score: str, hard: Hard | None) -> Estimate | None:
+    if hard is None:
+        return None
+    kind = (run.model, run.backend, run.model_args, run.task)
+    own = next((o for o in hard.runs if (o.model, o.backend, o.model_args, o.task) == kind), run)
+    answers = [answer for question_id, answer in own.answers.items() if question_id in hard.ids]
+    if len(answers) < len(hard.ids) or score not in own.scores:
+        return None
+    return statistics.overall([answer.credits[score] for answer in answers], _personas(answers))
 
 
 def _chance(answers: Sequence[Answer]) -> Row:
@@ -214,6 +338,7 @@ def _chance(answers: Sequence[Answer]) -> Row:
         invalid_rate=0.0,
         skipped_rate=0.0,
         truncated_rate=0.0,
+        is_computed=True,
     )
 
 
@@ -233,22 +358,15 @@ def _exact(estimate: Estimate) -> Estimate:
     return estimate._replace(low=None, high=None)
 
 
-def _warnings(rows: Sequence[Row], runs: Sequence[Run]) -> list[str]:
-    notes = [
-        f"{_label(run, runs)} on {run.task}: partial run (limit {run.limit:g}), {len(run.answers)} questions."
-        for run in runs
-        if run.limit is not None
-    ]
+def _warnings(rows: Sequence[Row], history: str) -> list[str]:
+    notes = []
     if any(row.overall.clusters < 2 for row in rows):
         notes.append("one persona: no interval (an interval needs the spread between personas).")
     floor = max((row for row in rows if row.is_floor), key=lambda row: row.overall.value)
     notes += [
-        f"{row.model} ({row.score}) scores {row.overall.value:.1%}, below the best floor ({floor.label},"
+        f"{row.model} ({row.score}) scores {row.overall.value:.1%}, below the best floor ({floor.model},"
         f" {floor.overall.value:.1%}), which reads no conversation."
         for row in rows
-        if not row.is_floor
-        and row.has_context
-        and runs[0].history != WRONG_USER
-        and row.overall.value < floor.overall.value
+        if not row.is_floor and row.has_context and history != WRONG_USER and row.overall.value < floor.overall.value
     ]
     return notes

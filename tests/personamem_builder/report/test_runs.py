@@ -298,6 +298,53 @@ def test_missing_answers_are_noted(tmp_path):
     assert "1 of 2 questions" in read_runs([tmp_path]).notes[0]
 
 
+def test_a_run_that_lacks_answers_is_a_partial_one(tmp_path):
+    lines = [prediction("personamem_32k", "q1"), prediction("personamem_32k", "q2")]
+    samples = {"personamem_32k": {"original": 589, "effective": 589}}
+    write_run(tmp_path, lines, **{"n-samples": samples})
+    assert only(read_runs([tmp_path])).limit == 2
+
+
+def test_a_limit_beyond_the_last_question_leaves_none_out(tmp_path):
+    config = {"model": "hf", "model_args": {"pretrained": "org/model"}, "limit": 1000}
+    samples = {"personamem_32k": {"original": 1, "effective": 1}}
+    write_run(tmp_path, [prediction("personamem_32k", "q1")], config=config, **{"n-samples": samples})
+    assert only(read_runs([tmp_path])).limit is None
+
+
+def test_what_analyses_need_is_read(tmp_path):
+    path = write_run(tmp_path / "ours", [prediction("personamem_32k", "q1", option_tokens=[3, 4, 1, 2])])
+    answer = only(read_runs([path])).answers["q1"]
+    assert (answer.answer, answer.predictions) == ("c", {"acc": "c"})
+    assert (answer.option_logprobs, answer.option_tokens) == ((-1.0, -2.0, -0.5, -3.0), (3, 4, 1, 2))
+    write_results(tmp_path / "theirs", ["personamem_32k"])
+    scores = [["-1.5", "False", "3"], ["-2.5", "False", "10"], ["-9", "False", "3"], ["-9", "False", "3"]]
+    write_lines(tmp_path / "theirs" / f"samples_personamem_32k_{DATE}.jsonl", [sample("q1", filtered_resps=scores)])
+    answer = only(read_runs([tmp_path / "theirs"])).answers["q1"]
+    assert (answer.answer, answer.predictions) == ("c", {"acc": "a", "acc_per_token": "b"})
+    assert (answer.option_logprobs, answer.option_tokens) == ((-1.5, -2.5, -9.0, -9.0), (3, 10, 3, 3))
+
+
+def test_samples_without_option_scores_keep_their_credits(tmp_path):
+    write_results(tmp_path, ["personamem_32k"])
+    write_lines(tmp_path / f"samples_personamem_32k_{DATE}.jsonl", [sample("q1", filtered_resps=["?"] * 4)])
+    answer = only(read_runs([tmp_path])).answers["q1"]
+    assert (answer.credits["acc"], answer.predictions, answer.option_logprobs) == (1.0, {}, None)
+
+
+def test_option_scores_for_another_number_of_options_are_a_fault(tmp_path):
+    write_run(tmp_path, [prediction("personamem_32k", "q1", option_logprobs=[-1.0])])
+    assert "option_logprobs has 1 values for 4 options" in error_of(tmp_path).message
+
+
+def test_a_name_cannot_steer_the_terminal(tmp_path):
+    config = {"model": "hf", "model_args": {"pretrained": "a\x1b[2Jb\nc", "dtype": "x\x07"}}
+    write_run(tmp_path, [prediction("personamem_32k", "q1")], config=config)
+    run = only(read_runs([tmp_path]))
+    assert run.model == "a\N{REPLACEMENT CHARACTER}[2Jb\N{REPLACEMENT CHARACTER}c"
+    assert ("dtype", "x\N{REPLACEMENT CHARACTER}") in run.model_args
+
+
 def test_other_benchmarks_are_left_out_of_a_folder_but_not_taken_by_name(tmp_path):
     other = write_results(tmp_path / "mmlu", ["mmlu"], configs={"mmlu": {"metadata": {"version": 1.0}}})
     assert "no results of a personamem task" in error_of(tmp_path).message

@@ -14,9 +14,10 @@ from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from personamem_builder.cli.report import report
 from personamem_builder.report.answers import Answer
-from personamem_builder.report.render import to_json, to_markdown, to_text
+from personamem_builder.report.json_form import to_json
+from personamem_builder.report.render import to_latex, to_markdown, to_text
 from personamem_builder.report.runs import Run, Subset
-from personamem_builder.report.table import Row, Table, build_tables
+from personamem_builder.report.table import Hard, Row, Table, build_table, build_tables, group_runs, published_for
 from personamem_builder.schema import SHORT_TYPES, option_text
 
 DATE = "2026-11-27T10-11-12.123456"
@@ -163,12 +164,88 @@ def test_a_perfect_score_without_context_leaves_the_gain_undefined():
 def test_runs_of_other_questions_are_paired_over_what_they_share():
     full, bare = make_answers([1, 1, 1, 0]), make_answers([0, 0])
     runs = [make_run("m", full), make_run("m", bare, task="personamem_32k_nocontext", limit=2.0)]
-    table = only(build_tables(runs))
+    table, part = build_tables(runs)
     gain = row_of(table, "m").context_gain
     assert gain is not None
     assert (gain.value, gain.n) == (1.0, 2)
     assert any("over the 2 questions that both runs answered" in note for note in table.notes)
-    assert any("partial run (limit 2), 2 questions" in note for note in table.notes)
+    assert [row.label for row in part.rows] == ["chance", "m (no context)"]
+
+
+def test_partial_runs_have_tables_of_their_own_one_for_each_set_of_questions():
+    runs = [
+        make_run("whole", make_answers([1, 1, 1, 0])),
+        make_run("a", make_answers([1, 1]), limit=2.0),
+        make_run("b", make_answers([0, 1]), limit=0.5),
+        make_run("c", make_answers([0, 1, 1]), limit=3.0),
+    ]
+    tables = build_tables(runs)
+    assert [(table.limit, [row.label for row in table.rows[1:]]) for table in tables] == [
+        (None, ["whole"]),
+        (2, ["a", "b"]),
+        (3, ["c"]),
+    ]
+    assert "Partial runs: 2 questions, not all; do not compare with whole runs." in tables[1].notes
+    assert "partial: 2 questions" in to_text(tables, 120)
+
+
+def test_a_partial_pair_is_preferred_to_a_whole_one():
+    bare = "personamem_32k_nocontext"
+    runs = [
+        make_run("m", make_answers([1, 0]), limit=2.0),
+        make_run("m", make_answers([0, 0, 0, 0]), task=bare),
+        make_run("m", make_answers([0, 0]), task=bare, limit=2.0),
+    ]
+    (part,) = [table for table in build_tables(runs) if table.limit]
+    assert row_of(part, "m").context_gain.value == 0.5
+    assert not any("context gain over" in note for note in part.notes)
+
+
+def test_chance_corrected_score_and_effective_sample_size():
+    # Two personas, one right in all and one in none: as much as two questions would tell.
+    table = only(build_tables([make_run("m", make_answers([1, 1, 0, 0]))]))
+    chance, row = table.rows
+    assert row.chance_corrected.value == pytest.approx((0.5 - 0.25) / 0.75)
+    assert row.effective_n == pytest.approx(4 / 3)
+    assert (chance.chance_corrected, chance.effective_n) == (None, None)
+
+
+def test_hard_questions_are_scored_by_the_runs_on_them_or_by_the_answers_to_all():
+    subset = Subset("hard.json", 2, "f" * 64)
+    whole = [make_run("m", make_answers([1, 1, 1, 0])), make_run("n", make_answers([1, 0, 1, 1]))]
+    own = make_run("m", {name: make_answers([0, 0, 0, 1])[name] for name in ("q2", "q3")}, subset=subset)
+    (group,) = group_runs(whole)
+    table = build_table(group, hard=Hard("hard.json", frozenset({"q2", "q3"}), [own]))
+    assert (row_of(table, "m").hard.value, row_of(table, "n").hard.value) == (0.5, 1.0)
+    assert row_of(table, "m").hard.n == 2
+    assert table.rows[0].hard is None
+    assert "Hard = on the 2 questions of hard.json." in to_text([table], 200)
+    unanswered = build_table(group, hard=Hard("hard.json", frozenset({"q2", "q9"})))
+    assert row_of(unanswered, "m").hard is None
+
+
+def test_floors_computed_here_are_marked_and_count_as_floors():
+    (group,) = group_runs([make_run("m", make_answers([1, 0, 0, 0]))])
+    floor = make_run("floor: longest", make_answers([1, 1, 0, 0]), is_computed=True)
+    table = build_table(group, [floor])
+    assert [row.label for row in table.rows] == ["chance", "floor: longest (computed here)", "m"]
+    assert "below the best floor (floor: longest, 50.0%)" in table.notes[0]
+
+
+def test_published_scores_stand_beside_whole_runs_on_the_whole_history_only():
+    def quoted(**changes):
+        (group,) = group_runs([make_run("m", make_answers([1, 0]), split="32k", **changes)])
+        return [one.system for one in published_for(group)]
+
+    assert "GPT-4o" in quoted()
+    assert quoted(limit=2.0) == quoted(history="evidence") == quoted(subset=Subset("hard.json", 2, "f")) == []
+    (blocks,) = group_runs([make_run("m", make_answers([1, 0]), split="7blocks")])
+    assert published_for(blocks) == ()
+    (group,) = group_runs([make_run("m", make_answers([1, 0]), split="32k")])
+    table = build_table(group, quoted=published_for(group))
+    assert all("GPT-4o" not in row.label for row in table.rows)
+    for text in (to_text([table], 120), to_markdown([table])):
+        assert "Quoted (the author of PersonaMem" in text.replace("\n", " ")
 
 
 def test_runs_without_a_common_question_are_not_paired():
@@ -291,22 +368,53 @@ def test_text_fits_120_columns_and_folds_below():
     runs = [make_run("floor: longest", answers), make_run("some-organisation/a-model-of-7B-chat", answers)]
     runs.append(make_run("some-organisation/a-model-of-7B-chat", answers, task="personamem_32k_nocontext"))
     tables = build_tables(runs)
-    for width in (60, 80, 120, 250):
+    for width in (60, 80, 120, 300):
         text = to_text(tables, width)
         assert max(map(len, text.splitlines())) <= width
         assert all(short in text for short in SHORT_TYPES.values()) or width < 120
-    assert "50.0 [50.0, 50.0]" in to_text(tables, 120)
-    assert to_text(tables, 250).count("macro") == 1
-    assert to_text(tables, 250).count("floor: longest") == 1
+    assert "[50.0, 50.0]" in to_text(tables, 120)
+    assert "50.0 [50.0, 50.0]" in to_text(tables, 300)
+    assert to_text(tables, 300).count("macro") == 1
+    assert to_text(tables, 300).count("floor: longest") == 1
 
 
 def test_names_are_printed_as_they_are():
     tables = build_tables([make_run("a|b[red]:smile:", make_answers([1, 0, 1, 0]))])
-    assert "a|b[red]:smile:" in to_text(tables, 120)
+    assert "a|b[red]:smile:" in to_text(tables, 200)
     markdown = to_markdown(tables)
-    assert r"a\|b[red]" in markdown
+    assert r"a\|b[red\]:smile:" in markdown
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
-    assert {line.replace(r"\|", "").count("|") for line in rows} == {15}
+    assert {line.replace(r"\|", "").count("|") for line in rows} == {17}
+
+
+@pytest.mark.parametrize(
+    ("name", "markdown", "latex"),
+    [
+        ("<img src=x onerror=alert(1)>", "&lt;img src=x onerror=alert(1)&gt;", "<img src=x onerror=alert(1)>"),
+        ("[here](http://x.test)", r"[here\](http://x.test)", "[here](http://x.test)"),
+        ("**bold** _it_ a_b `c`", r"\*\*bold\*\* \_it\_ a_b \`c\`", r"**bold** \_it\_ a\_b `c`"),
+        (
+            "50% & $x^2$ #1 {~}",
+            r"50% &amp; $x^2$ \#1 {\~}",
+            r"50\% \& \$x\textasciicircum{}2\$ \#1 \{\textasciitilde{}\}",
+        ),
+        ("\\input{/etc/passwd}", "\\\\input{/etc/passwd}", r"\textbackslash{}input\{/etc/passwd\}"),
+    ],
+)
+def test_markup_in_names_does_nothing(name, markdown, latex):
+    tables = build_tables([make_run(name, make_answers([1, 0, 1, 0]))])
+    assert f"| {markdown} | acc |" in to_markdown(tables)
+    assert f"\n{latex} & acc & 4 & " in to_latex(tables)
+
+
+def test_latex_is_a_table_for_booktabs():
+    lines = to_latex(build_tables([make_run("m", make_answers([1, 0, 1, 1]))])).splitlines()
+    assert lines[:3] == [r"% personamem_32k (data abc)", r"\begin{tabular}{llrrrrrrrrrr}", r"\toprule"]
+    assert lines[3].startswith("model & score & n & overall & macro & facts & new ideas & ")
+    assert lines[4] == r"\midrule"
+    assert lines[5].startswith("chance & - & 4 & 25.0 & 25.0 & ")
+    assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
+    assert all(line.endswith(r" \\") for line in [lines[3], *lines[5:-2]])
 
 
 # The command itself, on a made-up results folder.
@@ -358,7 +466,7 @@ def test_the_command_prints_a_table(results: Path) -> None:
     result = invoke(results)
     assert result.exit_code == 0, result.output
     assert "personamem_32k (data abc)" in result.stdout
-    assert "50.0 [0.0, 100.0]" in result.stdout  # 0.5 ± 4.303 · 0.289, clipped
+    assert "[0.0, 100.0]" in result.stdout  # 0.5 ± 4.303 · 0.289, clipped
     assert "40.0" in result.stdout  # gain: (1/2 − 1/6) / (5/6)
     assert "org/model (no context)" in result.stdout
     assert result.stderr == ""
@@ -370,8 +478,31 @@ def test_the_command_prints_json(results):
     printed = json.loads(result.stdout)
     assert printed["schema_version"] == 1
     (table,) = printed["tables"]
-    assert table.keys() == {"task", "data_digest", "subset", "history", "rows", "notes"}
-    assert (table["task"], table["data_digest"], table["notes"]) == ("personamem_32k", "abc", [])
+    assert table.keys() == {
+        "task", "data_digest", "subset", "history", "limit", "rows", "hard_file", "quoted", "notes", "analyses",
+        "left_out",
+    }  # fmt: skip
+    assert (table["limit"], table["hard_file"]) == (None, None)
+    for quoted in table["quoted"]:
+        assert quoted.keys() == {"system", "score", "source", "types"}
+    assert [analysis["name"] for analysis in table["analyses"]] == ["types"]
+    for analysis in table["analyses"]:
+        assert analysis.keys() == {
+            "name", "title", "unit", "bins", "series", "expected", "expects", "note", "remarks",
+        }  # fmt: skip
+        assert len(analysis["bins"]) == len(analysis["expected"])
+        for series in analysis["series"]:
+            assert series.keys() == {"model", "floor", "values"}
+            assert len(series["values"]) == len(analysis["bins"])
+    assert [(series["model"], series["floor"]) for series in table["analyses"][0]["series"]] == [
+        ("org/model", False),
+        ("floor: longest", True),
+    ]
+    for left in table["left_out"]:
+        assert left.keys() == {"name", "title", "reason"}
+    assert "comparisons" not in printed
+    assert (table["task"], table["data_digest"]) == ("personamem_32k", "abc")
+    assert table["notes"] == ["The quoted scores are on the official release."]
     assert (table["subset"], table["history"]) == (None, "full")
     assert [(row["model"], row["floor"], row["context"], row["score"]) for row in table["rows"]] == [
         ("chance", True, True, None),
@@ -381,8 +512,9 @@ def test_the_command_prints_json(results):
     ]
     for row in table["rows"]:
         assert row.keys() == {
-            "model", "score", "floor", "context", "n", "overall", "macro", "types", "context_gain",
-            "paired_difference", "invalid_rate", "skipped_rate", "truncated_rate",
+            "model", "score", "floor", "context", "computed", "n", "overall", "macro", "types", "chance_corrected",
+            "context_gain", "paired_difference", "hard", "effective_n", "invalid_rate", "skipped_rate",
+            "truncated_rate",
         }  # fmt: skip
         assert tuple(row["types"]) == QUESTION_TYPES
         assert row["n"] == 6
@@ -409,7 +541,8 @@ def test_the_command_prints_markdown(results):
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
     assert lines[0] == "### personamem_32k (data abc)"
-    assert lines[2].startswith("| model | score | n | overall | macro | context gain | invalid | skipped | facts |")
+    heads = "| model | score | n | overall | macro | above chance | context gain | invalid | skipped | n eff. | facts |"
+    assert lines[2].startswith(heads)
     assert lines[5].startswith("| org/model | acc | 6 | 50.0 [0.0, 100.0] | ")
     assert "--model personamem-floor" in result.stderr  # the next step: no floor ran
 
@@ -456,7 +589,7 @@ def test_two_formats_at_once_are_refused(results):
 
 
 def test_help_has_an_example():
-    assert "personamem report results/ --markdown" in invoke("--help").stdout
+    assert "personamem report results/ --html report.html" in invoke("--help").stdout
 
 
 def test_the_longest_option_scores_half_of_the_official_32k_split():

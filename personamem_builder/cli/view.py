@@ -1,0 +1,83 @@
+"""`personamem view`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from personamem_builder.view.site import Site
+
+
+@click.command(short_help="Open a page to read the histories, questions and answers.")
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--split",
+    "splits",
+    multiple=True,
+    envvar="PERSONAMEM_VIEW_SPLIT",
+    help="Only this split (repeatable). [default: all of the dataset]",
+)
+@click.option(
+    "--results",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    envvar="PERSONAMEM_VIEW_RESULTS",
+    help="Results of `personamem eval`, files or folders (repeatable): answers are shown beside the options.",
+)
+@click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port. [default: a free one]")
+@click.option("--no-open", is_flag=True, help="Do not open the browser.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the page to this folder, and serve nothing.")
+def view(
+    folder: Path | None, splits: tuple[str, ...], results: tuple[Path, ...], port: int, no_open: bool, out: Path | None
+) -> None:
+    """Read a dataset FOLDER in the browser: histories as chats, evidence marked, questions at their point.
+
+    The page is served on 127.0.0.1, to this computer only, until Ctrl-C. With --out it is written as files that need
+    no server: open index.html in the folder. FOLDER is by default PERSONAMEM_DATA, then ./personamem.
+
+    personamem view personamem --split 32k --results results
+
+    personamem view personamem --split 32k --out page
+    """
+    from personamem_builder.dataset.locate import resolve_data
+    from personamem_builder.report.runs import read_runs
+    from personamem_builder.view.site import Site
+    from personamem_builder.view.write import write_site
+
+    folder = folder or resolve_data().folder
+    reading = read_runs(results) if results else None
+    for note in reading.notes if reading else ():
+        click.echo(f"note: {note}", err=True)
+    site = Site(folder, splits, reading.runs if reading else ())
+    if reading and len(site.answers) < len(reading.runs):
+        click.echo(
+            f"note: left out {len(reading.runs) - len(site.answers)} runs on splits that are not shown", err=True
+        )
+    if out is None:
+        _serve(site, port, not no_open)
+        return
+    written = write_site(site, out)
+    click.echo(out / "index.html")
+    click.echo(f"{written.files} files, {written.size / 1e6:.1f} MB; next: open {out / 'index.html'}", err=True)
+
+
+def _serve(site: Site, port: int, is_opened: bool) -> None:
+    import threading
+    import webbrowser
+
+    from personamem_builder.view.server import address, make_server
+
+    with make_server(site, port) as server:
+        url = address(server)
+        click.echo(url)
+        click.echo("serving to this computer only; Ctrl-C ends it", err=True)
+        if is_opened:
+            # A browser in the terminal would block until it is closed.
+            threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo("\nended", err=True)

@@ -1,0 +1,363 @@
+"""Draw an analysis: as a few plain shapes, which the page writes as SVG and matplotlib paints as PNG.
+
+There is one layout for both, so that page and files show the same picture, and the page needs no matplotlib. A picture
+is as wide as a phone; text is text. Models differ in the shape of their marks as well as in colour.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from generation.errors import UserError
+from generation.files import replacing
+from personamem_builder.report.analysis import FEW, Analysis
+from personamem_builder.statistics import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH: Final = 360
+MODELS: Final = 7
+"""Models in a picture; its table has all of them."""
+
+COLOURS: Final[Mapping[str, tuple[str, str]]] = {
+    # For light and dark pages. The marks are colours of Okabe and Ito, darker or lighter where they need contrast.
+    "text": ("#1a1a1a", "#e8e8e8"),
+    "dim": ("#595959", "#a8adb3"),
+    "rule": ("#dcdcdc", "#3a3e43"),
+    "back": ("#ffffff", "#16181b"),
+    "m0": ("#0072b2", "#5cb8f0"),
+    "m1": ("#c24e00", "#ff9a52"),
+    "m2": ("#007f5c", "#3fd0a4"),
+    "m3": ("#a8487e", "#e9a1c8"),
+    "m4": ("#7a6200", "#f0e442"),
+    "m5": ("#3d3d8f", "#b3b3ff"),
+    "m6": ("#2e7d96", "#9fe3f5"),
+    "floor": ("#595959", "#a8adb3"),
+}
+"""What each look is painted with, on a light and on a dark ground."""
+
+_SIZE: Final = 11
+_LETTER: Final = 6.5
+"""Width of a letter of that size, on average: enough to keep labels apart."""
+_LINE: Final = 14
+_LABEL_LETTERS: Final = 25
+_LEGEND_LETTERS: Final = 50
+_STEP: Final = 9
+_PLOT_HEIGHT: Final = 170
+_RIGHT: Final = 12
+_CORNERS: Final[Mapping[str, Sequence[tuple[float, float]]]] = {
+    "circle": [(math.cos(a * math.pi / 8), math.sin(a * math.pi / 8)) for a in range(16)],
+    "square": [(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)],
+    "up": [(0, -1.15), (1.05, 0.8), (-1.05, 0.8)],
+    "diamond": [(0, -1.25), (1.25, 0), (0, 1.25), (-1.25, 0)],
+    "down": [(0, 1.15), (1.05, -0.8), (-1.05, -0.8)],
+    "plus": [
+        *((-0.4, -1.2), (0.4, -1.2), (0.4, -0.4), (1.2, -0.4), (1.2, 0.4), (0.4, 0.4)),
+        *((0.4, 1.2), (-0.4, 1.2), (-0.4, 0.4), (-1.2, 0.4), (-1.2, -0.4), (-0.4, -0.4)),
+    ],
+    "bar": [(-0.45, -1.3), (0.45, -1.3), (0.45, 1.3), (-0.45, 1.3)],
+    "left": [(-1.15, 0), (0.8, -1.05), (0.8, 1.05)],
+}
+_MARKS: Final = ("circle", "square", "up", "diamond", "down", "plus", "bar")
+_FLOOR_MARK: Final = "left"
+
+Point = tuple[float, float]
+
+
+class Shape(NamedTuple):
+    """A part of a picture.
+
+    Attributes:
+        kind: `line` through points, `area` within them, or `text` at the only one.
+        points: Where.
+        look: Name of its colour.
+        text: The words of a text.
+        anchor: Which end of a text is at its point.
+        dash: Whether a line is dashed.
+        hollow: Whether an area shows the ground.
+        width: Of a line.
+        full: The words where `text` is cut, else empty.
+    """
+
+    kind: Literal["line", "area", "text"]
+    points: tuple[Point, ...]
+    look: str
+    text: str = ""
+    anchor: Literal["start", "middle", "end"] = "start"
+    dash: bool = False
+    hollow: bool = False
+    width: float = 1.0
+    full: str = ""
+
+
+class Drawing(NamedTuple):
+    """A picture.
+
+    Attributes:
+        width: Its width.
+        height: Its height.
+        shapes: Its parts, from back to front.
+    """
+
+    width: int
+    height: int
+    shapes: tuple[Shape, ...]
+
+
+class _Series(NamedTuple):
+    label: str
+    values: Sequence[Estimate | None]
+    look: str
+    mark: str
+
+
+def draw(analysis: Analysis, floors: frozenset[str] = frozenset(), *, titled: bool = False) -> Drawing:
+    """Lay an analysis out: a mark for each mean, a bar for its interval, and what is expected.
+
+    Args:
+        analysis: The means; where there are more than `MODELS` models, the first are drawn.
+        floors: Which of its series are floors; the first of them is drawn, in grey.
+        titled: Whether the picture bears its title, as one that stands alone should.
+
+    Returns:
+        The picture.
+    """
+    series = _chosen(analysis, floors)
+    heads = [*([analysis.title] if titled else []), f"{analysis.unit} in %", "95 % intervals, clustered by persona"]
+    legend, top = _legend(analysis, series, heads)
+    body, height = (_columns if analysis.shape == "line" else _rows)(analysis, series, top)
+    return Drawing(WIDTH, height, (*body, *legend))
+
+
+def shown(analysis: Analysis, floors: frozenset[str] = frozenset()) -> list[str]:
+    """Return the models that the picture of an analysis has."""
+    return [series.label for series in _chosen(analysis, floors)]
+
+
+def describe(analysis: Analysis, floors: frozenset[str] = frozenset()) -> str:
+    """Return a picture in words, for those who do not see it."""
+    names = shown(analysis, floors)
+    means = [e.value for name in names for e in analysis.series[name] if e is not None]
+    span = f" Means go from {100 * min(means):.0f} to {100 * max(means):.0f} %." if means else ""
+    return (
+        f"{analysis.title}: {analysis.unit} in per cent for {', '.join(names) or 'nobody'}, with 95 % intervals, "
+        f"in {len(analysis.bins)} groups from {analysis.bins[0]} to {analysis.bins[-1]}.{span} "
+        "All numbers are in the table below."
+    )
+
+
+def _chosen(analysis: Analysis, floors: frozenset[str]) -> list[_Series]:
+    models = [label for label in analysis.series if label not in floors][:MODELS]
+    chosen = [_Series(label, analysis.series[label], f"m{i}", _MARKS[i]) for i, label in enumerate(models)]
+    floor = next((label for label in analysis.series if label in floors), None)
+    return chosen if floor is None else [*chosen, _Series(floor, analysis.series[floor], "floor", _FLOOR_MARK)]
+
+
+def _is_few(estimate: Estimate) -> bool:
+    """Say whether a mean is of few questions; quoted scores do not say of how many they are, and have 0."""
+    return 0 < estimate.n < FEW
+
+
+def _legend(analysis: Analysis, series: Sequence[_Series], heads: Sequence[str]) -> tuple[list[Shape], float]:
+    shapes: list[Shape] = []
+    y = 10.0
+    for head in heads:
+        shapes.append(_label(2, y + 4, head, _LEGEND_LETTERS + 2, look="text" if head == analysis.title else "dim"))
+        y += _LINE + 2
+    for one in series:
+        shapes += [*_mark(one, 8, y, hollow=False), _label(20, y + 4, one.label, _LEGEND_LETTERS)]
+        y += _LINE
+    if any(value is not None for value in analysis.expected):
+        shapes += [
+            Shape("line", ((2, y), (14, y)), "text", dash=True),
+            _label(20, y + 4, analysis.expects, _LEGEND_LETTERS),
+        ]
+        y += _LINE
+    if any(_is_few(e) for one in series for e in one.values if e is not None):
+        hollow = Shape("area", tuple((8 + 4 * x, y + 4 * dy) for x, dy in _CORNERS["circle"]), "dim", hollow=True)
+        shapes += [hollow, _label(20, y + 4, f"hollow: fewer than {FEW} questions", _LEGEND_LETTERS)]
+        y += _LINE
+    return shapes, y + 4
+
+
+def _columns(analysis: Analysis, series: Sequence[_Series], top: float) -> tuple[list[Shape], int]:
+    """Lay out bins from left to right, means from bottom to top, with a line through those of a model."""
+    left, bottom = 38.0, top + 10 + _PLOT_HEIGHT
+    right, most = WIDTH - _RIGHT, 1.0
+    width = (right - left) / len(analysis.bins)
+
+    def at(index: float, value: float) -> Point:
+        return left + width * (index + 0.5), bottom - _PLOT_HEIGHT * min(value, most) / most
+
+    shapes: list[Shape] = []
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = at(0, share)[1]
+        shapes.append(Shape("line", ((left, y), (right, y)), "rule"))
+        shapes.append(_label(left - 5, y + 4, f"{100 * share:.0f}", anchor="end", look="dim"))
+    slanted = max(map(len, analysis.bins)) * _LETTER > width - 4
+    for i, name in enumerate(analysis.bins):
+        # Labels that are too wide for their bin stand in two rows, in turn.
+        row = i % 2 if slanted else 0
+        x = at(i, 0)[0]
+        shapes.append(Shape("line", ((x, bottom), (x, bottom + 4 + row * _LINE)), "rule"))
+        shapes.append(_label(x, bottom + 15 + row * _LINE, name, anchor="middle", look="dim"))
+    expected = [(i, value) for i, value in enumerate(analysis.expected) if value is not None]
+    if expected:
+        first, last = expected[0], expected[-1]
+        points = (at(first[0] - 0.5, first[1]), *(at(*pair) for pair in expected), at(last[0] + 0.5, last[1]))
+        if analysis.name == "calibration":  # there it is the diagonal
+            points = (at(-0.5, 0), at(len(analysis.bins) - 0.5, 1))
+        shapes.append(Shape("line", points, "text", dash=True))
+    gap = min(6.0, width * 0.8 / max(1, len(series)))
+    for number, one in enumerate(series):
+        shift = (number - (len(series) - 1) / 2) * gap
+        places = [(at(i, e.value)[0] + shift, e) for i, e in enumerate(one.values) if e is not None]
+        line = tuple((x, at(0, e.value)[1]) for x, e in places)
+        if len(line) > 1:
+            shapes.append(Shape("line", line, one.look, dash=one.look == "floor"))
+        for x, e in places:
+            if e.low is not None and e.high is not None:
+                shapes.append(Shape("line", ((x, at(0, e.low)[1]), (x, at(0, e.high)[1])), one.look, width=1.2))
+        for x, e in places:
+            shapes += _mark(one, x, at(0, e.value)[1], hollow=_is_few(e), size=3.2)
+    return shapes, math.ceil(bottom + 22 + (_LINE if slanted else 0))
+
+
+def _rows(analysis: Analysis, series: Sequence[_Series], top: float) -> tuple[list[Shape], int]:
+    """Lay out bins from top to bottom, means from left to right."""
+    left = 10 + _LETTER * min(_LABEL_LETTERS, max(map(len, analysis.bins)))
+    right, top = WIDTH - _RIGHT - 8.0, top + 16
+    present = [[one for one in series if one.values[i] is not None] for i in range(len(analysis.bins))]
+    heights = [max(_LINE + 2, _STEP * len(own) + 9) for own in present]
+    bottom = top + sum(heights)
+
+    def at(value: float) -> float:
+        return left + (right - left) * value
+
+    shapes: list[Shape] = []
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        shapes.append(Shape("line", ((at(share), top), (at(share), bottom)), "rule"))
+        shapes.append(_label(at(share), top - 5, f"{100 * share:.0f}", anchor="middle", look="dim"))
+    y = top
+    for i, (name, own, height) in enumerate(zip(analysis.bins, present, heights, strict=True)):
+        shapes.append(Shape("line", ((0, y), (right, y)), "rule"))
+        shapes.append(_label(2, y + height / 2 + 4, name, _LABEL_LETTERS))
+        expected = analysis.expected[i]
+        if expected is not None:
+            shapes.append(Shape("line", ((at(expected), y + 1), (at(expected), y + height - 1)), "text", dash=True))
+        for number, one in enumerate(own):
+            estimate = one.values[i]
+            assert estimate is not None
+            middle = y + height / 2 + _STEP * (number - (len(own) - 1) / 2)
+            if estimate.low is not None and estimate.high is not None:
+                line = ((at(estimate.low), middle), (at(estimate.high), middle))
+                shapes.append(Shape("line", line, one.look, width=1.6))
+            shapes += _mark(one, at(estimate.value), middle, hollow=_is_few(estimate))
+        y += height
+    shapes.append(Shape("line", ((0, bottom), (right, bottom)), "rule"))
+    return shapes, math.ceil(bottom + 6)
+
+
+def _mark(series: _Series, x: float, y: float, *, hollow: bool, size: float = 3.8) -> Iterator[Shape]:
+    yield Shape(
+        "area", tuple((x + size * dx, y + size * dy) for dx, dy in _CORNERS[series.mark]), series.look, hollow=hollow
+    )
+
+
+def _label(
+    x: float,
+    y: float,
+    text: str,
+    letters: int | None = None,
+    anchor: Literal["start", "middle", "end"] = "start",
+    look: str = "text",
+) -> Shape:
+    """Return a text; one of more letters than there is room for loses its middle, as names differ at their ends."""
+    if letters is None or len(text) <= letters:
+        return Shape("text", ((x, y),), look, text, anchor)
+    half = (letters - 1) // 2
+    return Shape("text", ((x, y),), look, f"{text[:half]}…{text[-half:]}", anchor, full=text)
+
+
+# ---- PNG
+
+
+@cache
+def check_matplotlib() -> None:
+    """Raise if there is no matplotlib.
+
+    Raises:
+        UserError: There is none.
+    """
+    try:
+        import matplotlib as mpl
+    except ImportError as error:
+        raise UserError("--plots needs matplotlib", "pip install 'personamem[plots]', or use --html alone") from error
+    mpl.use("Agg")
+
+
+def write_png(drawing: Drawing, path: Path) -> None:
+    """Paint a picture, always with the same bytes for one version of matplotlib.
+
+    Args:
+        drawing: The picture.
+        path: The file.
+
+    Raises:
+        UserError: There is no matplotlib.
+    """
+    import logging
+    import warnings
+
+    check_matplotlib()
+    from matplotlib import pyplot as plt
+
+    figure = plt.figure(figsize=(drawing.width / 100, drawing.height / 100), dpi=200)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set_axis_off()
+    axes.set_xlim(0, drawing.width)
+    axes.set_ylim(drawing.height, 0)
+    for shape in drawing.shapes:
+        _paint(axes, shape)
+    logger = logging.getLogger("matplotlib.font_manager")
+    level = logger.level
+    try:
+        logger.setLevel(logging.ERROR)
+        with replacing(path) as part, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of letters that no font has
+            figure.savefig(part, format="png", metadata={"Software": None}, facecolor=COLOURS["back"][0])
+    finally:
+        logger.setLevel(level)
+        plt.close(figure)
+
+
+def _paint(axes: Axes, shape: Shape) -> None:
+    from matplotlib.patches import Polygon
+
+    colour = COLOURS[shape.look][0]
+    points = 0.72  # a hundredth of an inch, in which the picture is laid out
+    if shape.kind == "line":
+        xs, ys = zip(*shape.points, strict=True)
+        dashes = (0, (4, 3)) if shape.dash else "solid"
+        axes.plot(xs, ys, color=colour, linewidth=shape.width * points, linestyle=dashes, solid_capstyle="butt")
+    elif shape.kind == "area":
+        face = COLOURS["back"][0] if shape.hollow else colour
+        axes.add_patch(Polygon(shape.points, closed=True, facecolor=face, edgecolor=colour, linewidth=points, zorder=3))
+    else:
+        [(x, y)] = shape.points
+        sides: Mapping[str, Literal["left", "center", "right"]] = {"start": "left", "middle": "center", "end": "right"}
+        axes.text(
+            x,
+            y,
+            shape.text,
+            color=colour,
+            fontsize=_SIZE * points * 0.92,
+            ha=sides[shape.anchor],
+            va="baseline",
+            parse_math=False,
+        )

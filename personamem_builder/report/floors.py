@@ -1,0 +1,66 @@
+"""What shortcuts score on the questions of some runs, where no run of them is among the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from personamem_builder.policies import POLICIES, best_credit
+from personamem_builder.report.answers import Answer
+from personamem_builder.report.questions import Row
+from personamem_builder.report.runs import FLOOR_BACKEND, Run
+from personamem_builder.schema import option_letter
+
+_SEED: Final = 0
+
+
+def compute_floors(runs: Sequence[Run], questions: Mapping[str, Row]) -> list[Run]:
+    """Answer the questions of some runs by each shortcut policy that is not among them.
+
+    Options that tie share the credit. `type-length` learns from the questions asked here, of other personas.
+
+    Args:
+        runs: Runs of one task, on the same data.
+        questions: The questions of that task by id.
+
+    Returns:
+        A run for each policy of `policies.POLICIES` that no run has followed.
+    """
+    asked = dict.fromkeys(question_id for run in runs for question_id in run.answers)
+    rows = [questions[question_id] for question_id in asked]
+    followed = {run.model for run in runs if run.is_floor and run.answers.keys() == asked.keys()}
+    made = {name: make(rows, _SEED) for name, make in POLICIES.items() if f"floor: {name}" not in followed}
+    return [_run(runs[0], name, rows, [policy(row) for row in rows]) for name, policy in made.items()]
+
+
+def _run(like: Run, name: str, rows: Sequence[Row], values: Sequence[Sequence[float]]) -> Run:
+    return Run(
+        model=f"floor: {name}",
+        backend=FLOOR_BACKEND,
+        model_args=(("policy", name),),
+        task=like.task.removesuffix("_nocontext"),
+        data_digest=like.data_digest,
+        limit=like.limit,
+        date=like.date,
+        path=Path(),
+        answers={row["question_id"]: _answer(row, own) for row, own in zip(rows, values, strict=True)},
+        subset=like.subset,
+        history=like.history,
+        data=like.data,
+        split=like.split,
+        is_computed=True,
+    )
+
+
+def _answer(row: Row, values: Sequence[float]) -> Answer:
+    return Answer(
+        persona_id=row["persona_id"],
+        question_type=row["question_type"],
+        n_options=len(row["all_options"]),
+        credits={"acc": best_credit(values, row["answer_index"])},
+        invalid=frozenset(),
+        skipped=False,
+        truncated=False,
+        answer=option_letter(row["answer_index"]),
+    )

@@ -1,0 +1,159 @@
+"""The JSON form of a report, for machines.
+
+It has `schema_version` 1; all numbers are fractions, not percentages:
+
+    {"schema_version": 1,
+     "tables": [{"task": str, "data_digest": str | null,
+                 "subset": {"file": str, "size": int, "sha256": str} | null, "history": str, "limit": int | null,
+                 "rows": [{"model": str, "score": str | null, "floor": bool, "context": bool, "computed": bool,
+                           "n": int, "overall": ESTIMATE, "macro": ESTIMATE, "types": {QUESTION_TYPE: ESTIMATE | null},
+                           "chance_corrected": ESTIMATE | null,
+                           "context_gain": ESTIMATE | null, "paired_difference": ESTIMATE | null,
+                           "hard": ESTIMATE | null, "effective_n": float | null,
+                           "invalid_rate": float, "skipped_rate": float, "truncated_rate": float}],
+                 "hard_file": str | null,
+                 "quoted": [{"system": str, "score": float, "source": str, "types": {QUESTION_TYPE: float}}],
+                 "notes": [str],
+                 "analyses": [{"name": str, "title": str, "unit": str, "bins": [str],
+                               "series": [{"model": str, "floor": bool, "values": [ESTIMATE | null]}],
+                               "expected": [float | null], "expects": str, "note": str, "remarks": [str]}],
+                 "left_out": [{"name": str, "title": str, "reason": str}]}],
+     "comparisons": [{"task": str, "data_digest": str | null, "history": str, "score": str, "first": str,
+                      "second": str, "difference": ESTIMATE, "wins": int, "losses": int, "ties": int,
+                      "mcnemar_p": float, "notes": [str],
+                      "types": {QUESTION_TYPE: {"difference": ESTIMATE, "wins": int, "losses": int,
+                                                "mcnemar_p": float, "holm_p": float} | null}}]}
+    ESTIMATE = {"value": float, "low": float | null, "high": float | null, "n": int, "clusters": int}
+
+`history` is what was shown of conversations: `full`, `wrong_user` or `evidence`. `limit` is the number of questions of
+partial runs, null for whole ones. `types` has all seven types, null for one without questions. `low` and `high` are the
+95 % interval, null for one persona and for chance, whose row comes first (`model` "chance", `score` null, `floor`
+true). `computed` rows are in no results file. `analyses` and `left_out` are there where analyses were made, a value of
+a series for each bin; `comparisons` where they were asked for. A breaking change raises the version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from personamem_builder.report.analysis import Analysis, LeftOut
+from personamem_builder.report.compare import Comparison, TypeDifference
+from personamem_builder.report.content import Section
+from personamem_builder.report.table import Row, Table
+from personamem_builder.statistics import Estimate
+
+JSON_SCHEMA_VERSION: Final = 1
+"""Version of the JSON form in the module docstring."""
+
+
+def to_json(
+    tables: Sequence[Table], sections: Sequence[Section] = (), comparisons: Sequence[Comparison] | None = None
+) -> dict[str, Any]:
+    """Return the JSON form that the module docstring defines.
+
+    Args:
+        tables: The tables.
+        sections: Where there are analyses: those of each table.
+        comparisons: Where they were asked for.
+    """
+    form: dict[str, Any] = {
+        "schema_version": JSON_SCHEMA_VERSION,
+        "tables": [_table_to_json(table) for table in tables],
+    }
+    for table, section in zip(form["tables"], sections, strict=False):
+        made = [result for result in section.results if isinstance(result, Analysis)]
+        table["analyses"] = [_analysis_to_json(analysis, section.floors) for analysis in made]
+        table["left_out"] = [result._asdict() for result in section.results if isinstance(result, LeftOut)]
+    if comparisons is not None:
+        form["comparisons"] = [_comparison_to_json(comparison) for comparison in comparisons]
+    return form
+
+
+def _table_to_json(table: Table) -> dict[str, Any]:
+    return {
+        "task": table.task,
+        "data_digest": table.data_digest,
+        "subset": None if table.subset is None else table.subset._asdict(),
+        "history": table.history,
+        "limit": table.limit,
+        "rows": [_row_to_json(row) for row in table.rows],
+        "hard_file": None if table.hard is None else table.hard.file,
+        "quoted": [{**one._asdict(), "types": dict(one.types)} for one in table.quoted],
+        "notes": table.notes,
+    }
+
+
+def _analysis_to_json(analysis: Analysis, floors: frozenset[str]) -> dict[str, Any]:
+    return {
+        "name": analysis.name,
+        "title": analysis.title,
+        "unit": analysis.unit,
+        "bins": list(analysis.bins),
+        "series": [
+            {"model": label, "floor": label in floors, "values": [_estimate_to_json(value) for value in values]}
+            for label, values in analysis.series.items()
+        ],
+        "expected": list(analysis.expected),
+        "expects": analysis.expects,
+        "note": analysis.note,
+        "remarks": list(analysis.remarks),
+    }
+
+
+def _comparison_to_json(comparison: Comparison) -> dict[str, Any]:
+    return {
+        "task": comparison.task,
+        "data_digest": comparison.data_digest,
+        "history": comparison.history,
+        "score": comparison.score,
+        "first": comparison.first,
+        "second": comparison.second,
+        "difference": comparison.difference._asdict(),
+        "wins": comparison.mcnemar.better,
+        "losses": comparison.mcnemar.worse,
+        "ties": comparison.ties,
+        "mcnemar_p": comparison.mcnemar.p,
+        "notes": list(comparison.notes),
+        "types": _types_to_json(comparison.types),
+    }
+
+
+def _types_to_json(types: Mapping[str, TypeDifference | None]) -> dict[str, Any]:
+    return {
+        kind: one
+        and {
+            "difference": one.difference._asdict(),
+            "wins": one.mcnemar.better,
+            "losses": one.mcnemar.worse,
+            "mcnemar_p": one.mcnemar.p,
+            "holm_p": one.holm_p,
+        }
+        for kind, one in types.items()
+    }
+
+
+def _row_to_json(row: Row) -> dict[str, Any]:
+    return {
+        "model": row.model,
+        "score": row.score,
+        "floor": row.is_floor,
+        "context": row.has_context,
+        "computed": row.is_computed,
+        "n": row.n,
+        "overall": row.overall._asdict(),
+        "macro": row.macro._asdict(),
+        "types": {name: _estimate_to_json(estimate) for name, estimate in row.types.items()},
+        "chance_corrected": _estimate_to_json(row.chance_corrected),
+        "context_gain": _estimate_to_json(row.context_gain),
+        "paired_difference": _estimate_to_json(row.paired_difference),
+        "hard": _estimate_to_json(row.hard),
+        "effective_n": row.effective_n,
+        "invalid_rate": row.invalid_rate,
+        "skipped_rate": row.skipped_rate,
+        "truncated_rate": row.truncated_rate,
+    }
+
+
+def _estimate_to_json(estimate: Estimate | None) -> dict[str, Any] | None:
+    return None if estimate is None else estimate._asdict()

@@ -1,0 +1,114 @@
+"""Write a report as one page for a browser, and its plots as files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import jinja2
+
+from generation.files import replacing
+from personamem_builder.report import draw, render
+from personamem_builder.report.analysis import FEW, Analysis, LeftOut
+from personamem_builder.report.compare import in_words
+from personamem_builder.report.content import Report, Section
+
+_PAGE: Final = "page.html.j2"
+_PLOT: Final = "plot.svg.j2"
+
+
+class Plot(NamedTuple):
+    """A picture of an analysis, with what stands beside it.
+
+    Attributes:
+        analysis: What is shown.
+        drawing: How.
+        alt: The same in words.
+        not_drawn: Models that are in the table only.
+    """
+
+    analysis: Analysis
+    drawing: draw.Drawing
+    alt: str
+    not_drawn: list[str]
+
+
+def to_html(report: Report) -> str:
+    """Return a page with all that a report has; it needs no other file, no network and no script.
+
+    Args:
+        report: The report.
+
+    Returns:
+        HTML; the same report gives the same text.
+    """
+    return _environment().get_template(_PAGE).render(report=report, plots=_plots)
+
+
+def write_plots(report: Report, folder: Path) -> list[Path]:
+    """Write each plot of a report as SVG and as PNG.
+
+    Args:
+        report: The report.
+        folder: Where they go.
+
+    Returns:
+        The SVG files; each has a PNG beside it.
+
+    Raises:
+        UserError: There is no matplotlib.
+    """
+    template = _environment().get_template(_PLOT)
+    written = []
+    for section, stem in zip(report.sections, _stems(report), strict=True):
+        for plot in _plots(section, titled=True):
+            path = folder / f"{stem}-{plot.analysis.name}.svg"
+            with replacing(path) as part:
+                part.write_text(template.render(plot=plot), encoding="utf-8")
+            draw.write_png(plot.drawing, path.with_suffix(".png"))
+            written.append(path)
+    return written
+
+
+def _stems(report: Report) -> Iterator[str]:
+    """Yield what the names of a section's files begin with: the task, numbered where it has several tables."""
+    many = Counter(section.table.task for section in report.sections)
+    seen: Counter[str] = Counter()
+    for section in report.sections:
+        task = section.table.task
+        seen[task] += 1
+        name = "".join(char if char.isalnum() or char in "-_." else "-" for char in task)
+        yield f"{name}-{seen[task]}" if many[task] > 1 else name
+
+
+def _plots(section: Section, *, titled: bool = False) -> list[Plot]:
+    made = [section.headline, *(result for result in section.results if isinstance(result, Analysis))]
+    return [_plot(one, section.floors, titled) for one in made if any(any(v) for v in one.series.values())]
+
+
+def _plot(analysis: Analysis, floors: frozenset[str], titled: bool) -> Plot:
+    drawn = draw.shown(analysis, floors)
+    return Plot(
+        analysis,
+        draw.draw(analysis, floors, titled=titled),
+        draw.describe(analysis, floors),
+        [label for label in analysis.series if label not in drawn],
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=True,
+    )
+    environment.globals.update(render=render, few=FEW, colours=draw.COLOURS, in_words=in_words)
+    environment.tests["left_out"] = lambda result: isinstance(result, LeftOut)
+    return environment

@@ -1,0 +1,245 @@
+"""The files of the page: what is in each of them, made when it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from generation.errors import UserError
+from personamem_builder.contexts import iter_contexts, read_context
+from personamem_builder.dataset.folder import changed_files, check_split, contexts_path, questions_path, read_manifest
+from personamem_builder.dataset.load import read_questions
+from personamem_builder.report.runs import Run
+from personamem_builder.schema import SHORT_TYPES, option_text
+from personamem_builder.view.answers import ModelAnswers, model_answers
+from personamem_builder.view.script import data_script
+
+PAGE_FILES: Final = (
+    "index.html",
+    "style.css",
+    "icon.svg",
+    "list.js",
+    "timeline.js",
+    "data.js",
+    "history.js",
+    "panel.js",
+    "app.js",
+)
+"""The files of the page that are the same for every dataset."""
+
+INDEX: Final = "data/index.js"
+
+CHUNK: Final = 200
+"""Questions in a file: few enough that the first of them are there at once."""
+
+_HERE: Final = Path(__file__).parent
+_DATA_FILE: Final = re.compile(r"data/([0-9]{1,6})/(questions|answers|context)-([0-9]{1,9})\.js")
+
+_COLUMNS: Final = (
+    "question_id",
+    "persona_id",
+    "question_type",
+    "source_question_type",
+    "topic",
+    "context_length_in_tokens",
+    "distance_to_ref_in_blocks",
+    "distance_to_ref_in_tokens",
+    "distance_to_ref_proportion_in_context",
+    "user_question_or_message",
+    "end_index_in_shared_context",
+    "answer_index",
+    "evidence_message_indices",
+    "evidence_event_ids",
+    "option_states",
+    "option_roles",
+    "option_stereotypical",
+    "updates_spanned",
+    "stereotypical",
+    "groundtruth_info",
+)
+"""Columns of the question table that the page gets as they are, where a dataset has them."""
+
+
+class SiteSplit(NamedTuple):
+    """A split as the page shows it.
+
+    Attributes:
+        name: Its name.
+        questions: The question table, sorted by persona, context and place in the context.
+        contexts: The number of each shared context, by its id.
+    """
+
+    name: str
+    questions: pa.Table
+    contexts: Mapping[str, int]
+
+    @property
+    def chunks(self) -> int:
+        """How many files its questions take."""
+        return -(-len(self.questions) // CHUNK)
+
+
+class Site:
+    """The files of the page about a dataset.
+
+    Args:
+        folder: A dataset folder.
+        splits: Which; all of the dataset by default.
+        runs: Whose answers are shown; those to other splits of the dataset are left out.
+
+    Attributes:
+        splits: The splits.
+        answers: What the runs answered.
+
+    Raises:
+        UserError: There is no such dataset or split, its files are damaged, or a run is of another dataset.
+    """
+
+    def __init__(self, folder: Path, splits: Sequence[str] = (), runs: Sequence[Run] = ()) -> None:
+        self._folder = folder
+        self._manifest = read_manifest(folder)
+        names = list(dict.fromkeys(splits)) or list(self._manifest["splits"])
+        for name in names:
+            check_split(self._manifest, name, folder)
+        _check_files(folder, names)
+        self.splits = [_read_split(folder, name) for name in names]
+        ids = {split.name: set(split.questions["question_id"].to_pylist()) for split in self.splits}
+        elsewhere = self._manifest["splits"].keys() - ids.keys()
+        shown = [run for run in runs if run.split not in elsewhere]
+        self.answers = model_answers(shown, self._manifest["digest"], ids, str(folder))
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of all files except those of contexts."""
+        yield from PAGE_FILES
+        yield INDEX
+        for number, split in enumerate(self.splits):
+            for chunk in range(split.chunks):
+                yield f"data/{number}/questions-{chunk}.js"
+                if self._answers_to(split):
+                    yield f"data/{number}/answers-{chunk}.js"
+
+    def contexts(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the name and the content of the file of each context; one of them is in memory at a time."""
+        for number, split in enumerate(self.splits):
+            for row in iter_contexts(self._folder / contexts_path(split.name)):
+                if row["shared_context_id"] in split.contexts:  # one that no question is about cannot be opened
+                    name = f"data/{number}/context-{split.contexts[row['shared_context_id']]}.js"
+                    yield name, data_script(name, _context(row))
+
+    def content(self, name: str) -> bytes | None:
+        """Return the content of a file, None if there is no such file."""
+        if name in PAGE_FILES:
+            return (_HERE / name).read_bytes()
+        if name == INDEX:
+            return data_script(name, self._index())
+        value = self._data(name)
+        return None if value is None else data_script(name, value)
+
+    def _data(self, name: str) -> object | None:
+        match = _DATA_FILE.fullmatch(name)
+        if match is None or int(match[1]) >= len(self.splits):
+            return None
+        split, number = self.splits[int(match[1])], int(match[3])
+        if match[2] == "context":
+            found = next((known for known, place in split.contexts.items() if place == number), None)
+            row = found and read_context(self._folder / contexts_path(split.name), found)
+            return _context(row) if row else None
+        if number >= split.chunks:
+            return None
+        part = split.questions.slice(number * CHUNK, CHUNK)
+        if match[2] == "questions":
+            return _columns(part, split.contexts)
+        answers = self._answers_to(split)
+        ids = part["question_id"].to_pylist()
+        # NamedTuples become lists.
+        return [[one.given.get(question_id) for question_id in ids] for one in answers] if answers else None
+
+    def _answers_to(self, split: SiteSplit) -> list[ModelAnswers]:
+        return [one for one in self.answers if one.split == split.name]
+
+    def _index(self) -> dict[str, Any]:
+        return {
+            "title": self._folder.name,
+            "version": self._manifest["version"],
+            "digest": self._manifest["digest"],
+            "source": self._manifest["source"]["name"],
+            "short_types": list(SHORT_TYPES.items()),
+            "splits": [self._split_entry(split) for split in self.splits],
+        }
+
+    def _split_entry(self, split: SiteSplit) -> dict[str, Any]:
+        personas, types, topics = (
+            sorted(Counter(split.questions[column].to_pylist()).items())
+            for column in ("persona_id", "question_type", "topic")
+        )
+        order = list(SHORT_TYPES)
+        return {
+            "name": split.name,
+            "questions": len(split.questions),
+            "contexts": len(split.contexts),
+            "chunks": split.chunks,
+            "personas": personas,
+            "types": sorted(types, key=lambda entry: order.index(entry[0])),
+            "topics": topics,
+            "runs": [{"label": one.label, "scores": one.scores, "notes": one.notes} for one in self._answers_to(split)],
+        }
+
+
+def _check_files(folder: Path, splits: Sequence[str]) -> None:
+    needed = {path(name) for name in splits for path in (questions_path, contexts_path)}
+    if damaged := [name for name in changed_files(folder) if name in needed]:
+        raise UserError(
+            f"{folder}: {', '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} not as the manifest says",
+            "build, import or download the dataset again",
+        )
+
+
+def _read_split(folder: Path, name: str) -> SiteSplit:
+    table = read_questions(folder, name)
+    keys = ("persona_id", "shared_context_id", "end_index_in_shared_context", "question_id")
+    table = table.sort_by([(key, "ascending") for key in keys])
+    contexts = dict.fromkeys(table["shared_context_id"].to_pylist())
+    return SiteSplit(name, table, {context: number for number, context in enumerate(contexts)})
+
+
+def _columns(table: pa.Table, contexts: Mapping[str, int]) -> dict[str, list[Any]]:
+    columns = {name: table[name].to_pylist() for name in _COLUMNS if name in table.column_names}
+    share = "distance_to_ref_proportion_in_context"
+    return columns | {
+        share: [None if value is None else round(value, 4) for value in columns[share]],
+        "options": [[option_text(option) for option in options] for options in table["all_options"].to_pylist()],
+        "context": [contexts[context] for context in table["shared_context_id"].to_pylist()],
+    }
+
+
+def _context(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a context with each distinct text once."""
+    roles: dict[str, int] = {}
+    texts: dict[str, int] = {}
+    messages = row["messages"]
+    return {
+        "persona": row["persona_id"],
+        "tokens": row["num_tokens"],
+        "role": [roles.setdefault(message["role"], len(roles)) for message in messages],
+        "text": [texts.setdefault(message["content"], len(texts)) for message in messages],
+        "roles": list(roles),
+        "texts": list(texts),
+        "sessions": _sessions(row),
+    }
+
+
+def _sessions(row: Mapping[str, Any]) -> list[tuple[int, int, str, str]]:
+    """Return start, number, topic and date of each session; fillers, which have neither, have the number 0."""
+    known = any(row["session_topics"])
+    number = 0
+    sessions = []
+    for start, topic, date in zip(row["session_starts"], row["session_topics"], row["session_dates"], strict=True):
+        filler = known and not topic
+        number += not filler
+        sessions.append((start, 0 if filler else number, topic, date))
+    return sessions

@@ -1,0 +1,102 @@
+"""The page as a folder of files, for any web server or for none."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from generation.errors import UserError
+from generation.progress import track
+from personamem_builder.view.site import PAGE_FILES, Site
+
+_OURS: Final = re.compile(r"data(/index\.js|/\d+(/(questions|answers|context)-\d+\.js)?)?")
+"""Files and folders of a page, besides `PAGE_FILES`."""
+
+
+class Written(NamedTuple):
+    """What was written: files, and their bytes in all."""
+
+    files: int
+    size: int
+
+
+def write_site(site: Site, out: Path) -> Written:
+    """Write all files of a page, all or nothing.
+
+    Args:
+        site: The page.
+        out: A new folder, an empty one, or one that holds such a page, which is replaced.
+
+    Raises:
+        UserError: `out` holds something else, or the disk refuses.
+    """
+    _check_out(out)
+    files = size = 0
+    try:
+        with _replaced(out) as new:
+            for name, content in _contents(site):
+                path = new / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with path.open("wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                files, size = files + 1, size + len(content)
+    except OSError as error:
+        raise UserError(f"{out} cannot be written: {error}", "make space, or choose another --out") from error
+    return Written(files, size)
+
+
+def _contents(site: Site) -> Iterator[tuple[str, bytes]]:
+    for name in site.names():
+        content = site.content(name)
+        if content is not None:
+            yield name, content
+    yield from track(site.contexts(), "writing histories", sum(len(split.contexts) for split in site.splits))
+
+
+def _check_out(out: Path) -> None:
+    if not out.name:
+        raise UserError(f"{out} is the current folder, which cannot be replaced", "choose another --out")
+    if not out.exists():
+        return
+    if not out.is_dir():
+        raise UserError(f"{out} exists and is no folder", "choose another --out")
+    names = (path.relative_to(out).as_posix() for path in out.rglob("*"))
+    if other := sorted(name for name in names if name not in PAGE_FILES and not _OURS.fullmatch(name)):
+        raise UserError(f"{out} holds something else than such a page: {other[0]}", "choose another --out")
+
+
+@contextmanager
+def _replaced(out: Path) -> Iterator[Path]:
+    """Give a new folder to fill; it takes the place of `out` when the block ends well."""
+    out = out.resolve()  # what a link points to is replaced, not the link
+    out.parent.mkdir(parents=True, exist_ok=True)
+    new = Path(tempfile.mkdtemp(prefix=f".{out.name}.new-", dir=out.parent))
+    old = new.with_name(f"{new.name}.old")
+    try:
+        new.chmod(0o777 & ~_umask())  # mkdtemp makes it private
+        yield new
+        if out.exists():
+            out.rename(old)
+        try:
+            new.rename(out)
+        except OSError:
+            if old.exists():
+                old.rename(out)
+            raise
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
