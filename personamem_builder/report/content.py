@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from generation.errors import UserError
-from personamem_builder.report.analysis import Analysis, Entry, Result, analyse, primary_score
+from personamem_builder.report.analysis import analyse, primary_score
+from personamem_builder.report.breakdown import Analysis, Entry, Result
 from personamem_builder.report.compare import Comparison, compare
 from personamem_builder.report.floors import compute_floors
 from personamem_builder.report.questions import Questions

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from generation.errors import UserError
 from generation.files import replacing
-from personamem_builder.report.analysis import FEW, Analysis
+from personamem_builder.report.breakdown import FEW, Analysis
 from personamem_builder.statistics import Estimate
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from personamem_builder.report.analysis import Analysis, LeftOut
+from personamem_builder.report.breakdown import Analysis, LeftOut
 from personamem_builder.report.compare import Comparison, TypeDifference
 from personamem_builder.report.content import Section
 from personamem_builder.report.table import Row, Table

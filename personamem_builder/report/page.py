@@ -12,7 +12,7 @@ import jinja2
 
 from generation.files import replacing
 from personamem_builder.report import draw, render
-from personamem_builder.report.analysis import FEW, Analysis, LeftOut
+from personamem_builder.report.breakdown import FEW, Analysis, LeftOut
 from personamem_builder.report.compare import in_words
 from personamem_builder.report.content import Report, Section
 

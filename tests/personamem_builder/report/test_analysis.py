@@ -10,28 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generation.records import QUESTION_TYPES
-from personamem_builder.report.analysis import (
+from personamem_builder.report.analysis import analyse, primary_score
+from personamem_builder.report.answers import Answer
+from personamem_builder.report.breakdown import (
     Analysis,
     Entry,
     LeftOut,
-    analyse,
-    asserted,
-    calibration,
-    calibration_error,
-    letters,
-    marginal_homogeneity,
     position,
-    primary_score,
     sessions_since,
-    softmax,
-    states,
-    stereotypes,
     tokens_since,
     topics,
     types,
     updates,
 )
-from personamem_builder.report.answers import Answer
+from personamem_builder.report.calibration import calibration, calibration_error, softmax
+from personamem_builder.report.choices import asserted, letters, marginal_homogeneity, states, stereotypes
 from personamem_builder.statistics import mcnemar
 
 LATEST = "acknowledge_latest_user_preferences"

@@ -18,7 +18,7 @@ from generation.errors import UserError
 from personamem_builder.cli.report import report
 from personamem_builder.dataset.folder import read_manifest
 from personamem_builder.dataset.load import read_questions
-from personamem_builder.report.analysis import Analysis
+from personamem_builder.report.breakdown import Analysis
 from personamem_builder.report.draw import COLOURS, WIDTH, draw
 from personamem_builder.statistics import Estimate
 from personamem_builder.subset import write_subset
