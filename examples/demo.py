@@ -36,9 +36,11 @@ def main() -> None:
             "eval", "--tasks", "personamem_32k", "--model", "personamem-floor", "--model_args", f"policy={policy}"
         )
     personamem("eval", "--tasks", "personamem_32k,personamem_32k_nocontext", "--model", "dummy")
-    personamem("report", "results")
+    personamem("report", "results", "--html", "report.html")
+    personamem("view", "personamem", "--results", "results", "--out", "page")
     sys.stderr.write(
         "\nThat was a benchmark of two invented users, scored by shortcuts that read none of it and by a guesser.\n"
+        "Look at it: .demo/report.html and .demo/page/index.html\n"
         "Next, the full size and your own model:\n"
         "  source .venv/bin/activate\n"
         "  pip install -e '.[hf]'\n"
