@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from generation.llm.backends import OFFLINE
-from generation.llm.client import Request
+from generation.config import Config
+from generation.llm.client import MAX_REPAIRS, Client, Request
 from generation.llm.ledger import price_of
-from generation.pipeline import Work
+from generation.pipeline import ATTEMPTS, Work
 from generation.prompts import render
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import QUESTION_TYPES, History, Persona, Question, Session
+from generation.revision import REWRITES, STARTS, rewrite_request
+from generation.session_text import (
+    CoverageReply,
+    EventReading,
+    SessionReply,
+    Turn,
+    coverage_request,
+    expand_request,
+)
 from generation.stages.fillers import filler_request, filler_tasks, write_filler
 from generation.stages.histories import draw_history, history_request, write_history
 from generation.stages.personas import draw_personas, persona_request, write_persona
-from generation.stages.questions import question_request, write_question
+from generation.stages.questions import (
+    QuestionReply,
+    ReadOptionsReply,
+    question_request,
+    read_options_request,
+    write_question,
+)
 from generation.stages.sessions import session_request, session_tasks, write_session
-from generation.tokenizer import load_encoding
+from generation.tokenizer import num_tokens
 
 
 class Sample(NamedTuple):
@@ -72,15 +88,20 @@ class Estimate(NamedTuple):
     """What the calls of one kind take.
 
     Attributes:
+        stage: Which they are for.
         template: Name of the prompt template.
-        calls: How many calls.
+        calls: How many calls, if the first reply to each is good.
         prompt_tokens: About how many tokens are sent, repairs apart.
         reply_tokens: About how many come back.
-        seconds: How long the offline backend takes for them, in one process.
+        seconds: How long the offline backend takes for them, in one process; 0 for calls that it does not need.
         model: That is asked; empty for the offline backend.
         cost: In US dollars; None where the price of the model is unknown.
+        if_needed: Whether these calls are made only for texts that are too short, or in which a reader finds a fault.
+            How many are cannot be known before: the figures are for one call for each text.
+        most_calls: How many calls there are at most, with all repairs, attempts and rewritings.
     """
 
+    stage: str
     template: str
     calls: int
     prompt_tokens: int
@@ -88,69 +109,112 @@ class Estimate(NamedTuple):
     seconds: float
     model: str
     cost: float | None
+    if_needed: bool
+    most_calls: int
+
+
+class _Call(NamedTuple):
+    """A call of the first persona, and what comes back if all is well."""
+
+    stage: str
+    request: Request
+    reply: str
+    seconds: float = 0.0
+
+
+_IF_NEEDED: Final = ("expand", "rewrite")
+"""Templates of calls that depend on what the model wrote."""
+
+_MOST_ASKED: Final = ATTEMPTS * (1 + MAX_REPAIRS)
+"""Calls for one reply at most."""
+
+_MOST_TEXTS: Final = {"rewrite": STARTS * REWRITES} | dict.fromkeys(
+    ("coverage", "expand", "read_options"), STARTS * (1 + REWRITES)
+)
+"""Replies for one text that is read back, at most; of templates that are not named, one for each start."""
 
 
 def estimate(work: Work) -> list[Estimate]:
     """Estimate what a run takes, by measuring the calls of the first persona with the offline backend.
 
+    What a language model writes is read back: these calls are rendered from the texts of the offline backend.
+
     Args:
         work: The run.
 
     Returns:
-        An entry for each template, in the order of use.
+        An entry for each stage and template, in the order of use; those for calls that may not be needed come last.
     """
-    offline = work._replace(backend=OFFLINE, stage_backends={})
-    config = offline.config
-    measured: dict[str, list[tuple[int, int, float]]] = {}
-    counts: dict[str, int] = {}
-    for request, seconds, reply in _calls(offline):
-        prompt = len(load_encoding()[0].encode_ordinary(render(request.template, request.facts)))
-        answer = len(load_encoding()[0].encode_ordinary(reply))
-        measured.setdefault(request.template, []).append((prompt, answer, seconds))
-        counts[request.template] = counts.get(request.template, 0) + config.personas
-    counts["session"] = config.personas * len(config.topics) * config.periods
-    if "filler" in counts:
-        counts["filler"] = len(filler_tasks(config))
-    return [_estimate(work, template, counts[template], calls) for template, calls in measured.items()]
+    groups: dict[tuple[str, str], list[_Call]] = {}
+    for call in _calls(work):
+        groups.setdefault((call.stage, call.request.template), []).append(call)
+    entries = [_estimate(work, stage, template, calls) for (stage, template), calls in groups.items()]
+    return sorted(entries, key=lambda entry: entry.if_needed)
 
 
-_STAGES: Final = {
-    "persona": "personas",
-    "general_history": "histories",
-    "session": "sessions",
-    "filler": "fillers",
-}
-"""The stages of templates; all others are for questions."""
+def _estimate(work: Work, stage: str, template: str, calls: Sequence[_Call]) -> Estimate:
+    count = _count(work.config, stage, len(calls))
+    share = count / len(calls)
+    prompt = round(share * sum(num_tokens(render(call.request.template, call.request.facts)) for call in calls))
+    reply = round(share * sum(num_tokens(call.reply) for call in calls))
+    model = work.backend_of(stage).model
+    most = count
+    if model:
+        most *= _MOST_ASKED * (_MOST_TEXTS.get(template, STARTS) if stage in ("sessions", "questions") else 1)
+    return Estimate(
+        stage=stage,
+        template=template,
+        calls=count,
+        prompt_tokens=prompt,
+        reply_tokens=reply,
+        seconds=share * sum(call.seconds for call in calls),
+        model=model,
+        cost=price_of(model, prompt, reply, work.config.llm.prices) if model else 0.0,
+        if_needed=template in _IF_NEEDED,
+        most_calls=most,
+    )
 
 
-def _estimate(work: Work, template: str, count: int, measured: list[tuple[int, int, float]]) -> Estimate:
-    prompt, reply, seconds = (count * sum(values) / len(measured) for values in zip(*measured, strict=True))
-    model = work.backend_of(_STAGES.get(template, "questions")).model
-    cost = price_of(model, round(prompt), round(reply), work.config.llm.prices) if model else 0.0
-    return Estimate(template, count, round(prompt), round(reply), seconds, model, cost)
+def _count(config: Config, stage: str, measured: int) -> int:
+    """Return the calls of a run, where so many of its first persona were measured."""
+    if stage == "sessions":
+        return config.personas * len(config.topics) * config.periods
+    return config.fillers if stage == "fillers" else config.personas * measured
 
 
-def _calls(work: Work) -> Iterator[tuple[Request, float, str]]:
-    """Make the calls of one persona, and yield request, seconds and reply: of sessions one topic, of fillers ten."""
+def _calls(work: Work) -> Iterator[_Call]:
+    """Make the calls of one persona with the offline backend: of sessions one topic, of fillers ten."""
     config, banks, client = work.config, work.banks, work.client()
-
-    def timed(request: Request, write: Any, *arguments: Any) -> tuple[Any, tuple[Request, float, str]]:
-        start = time.perf_counter()
-        record = write(client, *arguments)
-        return record, (request, time.perf_counter() - start, _text(record))
-
     draft = draw_personas(config, banks.people)[0]
-    persona, call = timed(persona_request(draft), write_persona, draft)
+    persona, call = _written("personas", client, persona_request(draft), write_persona, draft)
     yield call
     task = draw_history(config, persona, banks)
-    history, call = timed(history_request(task), write_history, task)
+    history, call = _written("histories", client, history_request(task), write_history, task)
     yield call
-    for session in session_tasks(config, persona, history, banks)[: config.periods]:
-        yield timed(session_request(session), write_session, session)[1]
+    for session_task in session_tasks(config, persona, history, banks)[: config.periods]:
+        request = session_request(session_task)
+        session, call = _written("sessions", client, request, write_session, session_task)
+        yield call
+        if not work.backend_of("sessions").is_offline:
+            yield from _session_readings(request, session)
+    readings: list[_Call] = []
     for plan in plan_questions(config, persona, history, banks):
-        yield timed(question_request(plan, banks), write_question, plan, banks)[1]
+        request = question_request(plan, banks)
+        question, call = _written("questions", client, request, write_question, plan, banks)
+        yield call
+        readings += _question_readings(request, question)
+    if not work.backend_of("questions").is_offline:
+        yield from readings
     for filler in filler_tasks(config)[:10]:
-        yield timed(filler_request(filler), write_filler, filler)[1]
+        yield _written("fillers", client, filler_request(filler), write_filler, filler)[1]
+
+
+def _written(
+    stage: str, client: Client, request: Request, write: Callable[..., Any], *arguments: Any
+) -> tuple[Any, _Call]:
+    start = time.perf_counter()
+    record = write(client, *arguments)
+    return record, _Call(stage, request, _text(record), time.perf_counter() - start)
 
 
 def _text(record: Any) -> str:
@@ -162,3 +226,29 @@ def _text(record: Any) -> str:
     if isinstance(record, Question):
         return "\n".join([record.message, *(option.text for option in record.options)])
     return "\n".join(message.content for message in record.messages)
+
+
+def _session_readings(request: Request, session: Session) -> Iterator[_Call]:
+    """Yield the calls that read a session back, lengthen it, and mend a fault that the reader found."""
+    turns = [
+        Turn(user=user.content, assistant=assistant.content, event_ids=list(user.event_ids))
+        for user, assistant in zip(session.messages[::2], session.messages[1::2], strict=True)
+    ]
+    reply = SessionReply(turns=turns)
+    told = [EventReading(event_id=e, message=n) for n, turn in enumerate(turns, start=1) for e in turn.event_ids]
+    reading = CoverageReply(events=told, other_tastes=[])
+    fault = "turn 1: what the user says does not tell all of what is in its event_ids"
+    yield _Call("sessions", coverage_request(request, reply), json.dumps(reading.model_dump()))
+    yield _Call("sessions", expand_request(request, reply), _text(session))
+    yield _Call("sessions", rewrite_request(request, reply, [fault], (0, 0)), _text(session))
+
+
+def _question_readings(request: Request, question: Question) -> Iterator[_Call]:
+    """Yield the calls that read the options of a question back, and mend a fault that the reader found."""
+    texts = {option.states: option.text for option in question.options}
+    reply = QuestionReply(message=question.message, options=[texts[tuple(s)] for s in request.facts["states"]])
+    reading, _, _ = read_options_request(request, reply)
+    numbers = ReadOptionsReply(numbers=list(range(1, 1 + len(reply.options))))
+    fault = f"option 1 does not assert its own thing ({', then '.join(request.facts['states'][0])}) and no other"
+    yield _Call("questions", reading, json.dumps(numbers.model_dump()))
+    yield _Call("questions", rewrite_request(request, reply, [fault], (0, 0)), _text(question))

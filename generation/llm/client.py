@@ -207,8 +207,13 @@ class Client:
                 outcome=outcome,
             )
 
-        with ledger.reserve(model, sum(num_tokens(message.content) for message in messages), max_tokens):
+        with ledger.reserve(model, prompt_tokens(messages) if ledger.is_limited else 0, max_tokens):
             yield write_down
+
+
+def prompt_tokens(messages: Sequence[ChatMessage]) -> int:
+    """Return the number of tokens of a conversation, as far as they are of its texts."""
+    return sum(num_tokens(message.content) for message in messages)
 
 
 def _outcome(finish_reason: str, is_good: bool, turn: int) -> Outcome:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import os
 import re
-import socket
-import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
-from email.utils import parsedate_to_datetime
-from typing import Any, Final, NamedTuple
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ValidationError
-
 from generation.errors import UserError
-from generation.llm.client import Call, Completion, ReplyError
+from generation.llm.answers import (
+    QUOTED,
+    Answer,
+    Failure,
+    asked_wait,
+    completion_of,
+    is_transport,
+    lost,
+    read_answer,
+    spoken,
+)
+from generation.llm.client import Call, Completion, ReplyError, prompt_tokens
 from generation.llm.dialect import Dialect
 from generation.llm.pace import Pace, Share
-from generation.llm.reply_text import is_refusal, json_text
 from generation.seeds import rng_for
-from generation.tokenizer import num_tokens
 
 PATIENCE: Final = 600.0
 """Seconds of failing and waiting after which a call is given up, and the run with it."""
@@ -29,7 +34,7 @@ PATIENCE: Final = 600.0
 _DEFAULT_URL: Final = "https://api.openai.com/v1"
 _LONGEST_BACKOFF: Final = 60.0
 _RESUME: Final = "run the same command again later: finished calls are kept"
-_QUOTED: Final = 300  # characters of what an endpoint said
+_CLIENTS: Final = 8  # that share the calls: each looks at all its connections for every call, under a lock
 _SECRET: Final = 8  # characters; a shorter key is a placeholder, which may be a part of any word
 
 _CONFLICTS: Final = (408, 409, 425, 429)  # these pass, as do all from 500
@@ -40,59 +45,6 @@ _TOO_LONG: Final = re.compile(
 )
 _OUT_OF_MONEY: Final = re.compile(r"insufficient_quota|insufficient.balance", re.IGNORECASE)
 _DECLINED: Final = re.compile(r"content_filter|content.{0,12}policy|usage policy|invalid_prompt|flagged", re.IGNORECASE)
-
-_NOT_THERE: Final = {
-    ConnectionRefusedError: "the connection is refused",
-    socket.gaierror: "there is no such host",
-    ssl.SSLCertVerificationError: "its certificate is not valid",
-}
-
-# The reasons that other servers give for what OpenAI calls `stop`, `length` and `content_filter`.
-_REASONS: Final = {
-    "eos": "stop",
-    "eos_token": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "max_tokens": "length",
-    "content_filter": "refusal",
-}
-
-
-class _Message(BaseModel):
-    content: Any = None
-    refusal: str | None = None
-
-
-class _Choice(BaseModel):
-    message: _Message | None = None
-    finish_reason: str | None = None
-
-
-class _Usage(BaseModel):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-
-
-class _Answer(BaseModel):
-    choices: list[_Choice] = []
-    usage: _Usage | None = None
-    error: Any = None  # some gateways report a failure with status 200
-
-
-class _Failure(NamedTuple):
-    """Why there is no answer.
-
-    Attributes:
-        status: Of HTTP; 0 where none came.
-        body: What the endpoint said, as data; or the name of what happened to the connection.
-        headers: Of the answer.
-        unreachable: Whether there is no such server, or none that can be trusted.
-    """
-
-    status: int
-    body: object
-    headers: Mapping[str, str] = {}
-    unreachable: bool = False
 
 
 class Endpoint:
@@ -135,7 +87,7 @@ class Endpoint:
         self._url = os.environ.get("OPENAI_BASE_URL", "").strip() or _DEFAULT_URL
         self._shown_url = _shown(self._url)
         self._lock = threading.Lock()
-        self._client: Any = None
+        self._clients: deque[Any] = deque()  # they alone hold the key
         self._dialect = Dialect()
         self._answered = False
 
@@ -150,21 +102,32 @@ class Endpoint:
         }
 
     def connect(self) -> None:
-        """Make the client of the `openai` package; nothing is sent. The first call does this if nobody has.
+        """Make a client of the `openai` package; nothing is sent. The first call does this if nobody has.
 
         Raises:
             UserError: The package or the key is missing.
         """
         with self._lock:
-            if self._client is None:
-                openai = _package()
+            if not self._clients:
+                _package()
                 key = os.environ.get("OPENAI_API_KEY", "").strip()
                 if not key:
                     raise UserError("OPENAI_API_KEY is not set", "a local server that needs no key takes any: none")
                 if not (key.isascii() and key.isprintable()):
                     raise UserError("OPENAI_API_KEY has characters that no key has", "copy it again")
-                # Retries are ours: the package gives up after two, and knows nothing of the pace.
-                self._client = openai.OpenAI(api_key=key, base_url=self._url, timeout=self._timeout, max_retries=0)
+                self._clients.append(self._new_client(key))
+
+    def _new_client(self, key: str) -> Any:
+        # Retries are ours: the package gives up after two, and knows nothing of the pace.
+        return _package().OpenAI(api_key=key, base_url=self._url, timeout=self._timeout, max_retries=0)
+
+    def _next_client(self) -> Any:
+        """Return the client whose turn it is."""
+        with self._lock:
+            if len(self._clients) < _CLIENTS:
+                self._clients.append(self._new_client(self._clients[0].api_key))
+            self._clients.rotate()
+            return self._clients[0]
 
     def complete(self, call: Call) -> Completion:
         """Answer a conversation that ends with a user message.
@@ -181,8 +144,8 @@ class Endpoint:
             sent = self._dialect
             began = self._clock()
             result = self._send(call, sent)
-            if isinstance(result, _Answer):
-                completion = _completion(result, call)
+            if isinstance(result, Answer):
+                completion = completion_of(result, call)
                 self._settle(share, completion.prompt_tokens + completion.reply_tokens)
                 self._answered = True
                 return completion
@@ -194,60 +157,52 @@ class Endpoint:
                 return Completion("", "refusal")
             self._raise_if_final(result, call)
             failures += 1
-            wait = _asked_wait(result.headers) or _backoff(call.seed, failures)
+            wait = asked_wait(result.headers) or _backoff(call.seed, failures)
             left -= self._clock() - began + wait
             if left < 0:
                 raise self._given_up(result, wait)
             self._sleep(wait)
 
     def _begin(self, call: Call) -> Share | None:
-        return self._pace.wait(_prompt_tokens(call) + self._max_tokens) if self._pace else None
+        return self._pace.wait(prompt_tokens(call.messages) + self._max_tokens) if self._pace else None
 
     def _settle(self, share: Share | None, tokens: int) -> None:
         if self._pace is not None and share is not None:
             self._pace.settle(share, tokens)
 
-    def _send(self, call: Call, dialect: Dialect) -> _Answer | _Failure:
+    def _send(self, call: Call, dialect: Dialect) -> Answer | Failure:
         """Make one request. Errors of the package end here: they carry the request, and with it the key."""
         openai = _package()
         until = self._clock() + self._timeout
         body = bytearray()
         try:
-            # Read in parts: the package limits the time between two bytes, and a slow server can go on for ever.
-            with self._client.chat.completions.with_streaming_response.create(
-                model=self._model,
-                messages=[],
-                # As they are: the package looks through what it is given as arguments, for a fifth of its time.
-                extra_body={
+            # Read in parts: the package limits the time between two bytes, and a slow server can go on for ever. Not by
+            # `chat.completions.create`: that looks through its arguments for longer than all else here takes.
+            with self._next_client().post(
+                "/chat/completions",
+                cast_to=object,
+                body={
+                    "model": self._model,
                     "messages": [message._asdict() for message in call.messages],
                     "temperature": self._temperature,
                     **dialect.fields(call.schema, self._max_tokens, call.seed),
                 },
-            ) as response:
-                for part in response.iter_bytes():
+                stream=True,
+                stream_cls=openai.Stream[object],
+            ) as stream:
+                for part in stream.response.iter_bytes():
                     body += part
                     if self._clock() > until:
-                        return _Failure(0, f"no whole answer within {self._timeout:g} s")
+                        return Failure(0, f"no whole answer within {self._timeout:g} s")
         except openai.APIStatusError as error:
-            return _Failure(error.status_code, error.body or error.message, error.response.headers)
+            return Failure(error.status_code, error.body or error.message, error.response.headers)
         except Exception as error:
-            if not _is_transport(error, openai):
+            if not is_transport(error, openai):
                 raise
-            return _lost(error)
-        return self._read(bytes(body))
+            return lost(error)
+        return read_answer(bytes(body))
 
-    def _read(self, body: bytes) -> _Answer | _Failure:
-        try:
-            answer = _Answer.model_validate_json(body)
-        except ValidationError:
-            said = body[: 2 * _QUOTED].decode(errors="replace")
-            return _Failure(502, f"not an answer of a chat endpoint: {said}", unreachable=True)
-        if answer.choices:
-            return answer
-        code = answer.error.get("code") if isinstance(answer.error, dict) else None
-        return _Failure(code if isinstance(code, int) and code >= 400 else 502, answer.error or "an answer without any")
-
-    def _simplify(self, sent: Dialect, failure: _Failure) -> bool:
+    def _simplify(self, sent: Dialect, failure: Failure) -> bool:
         """Leave out what the endpoint does not understand; say whether there is something else to send now."""
         if failure.status not in (400, 422) or _TOO_LONG.search(str(failure.body)):
             return False
@@ -257,7 +212,7 @@ class Endpoint:
                 self._dialect = simpler
         return simpler != sent
 
-    def _raise_if_final(self, failure: _Failure, call: Call) -> None:
+    def _raise_if_final(self, failure: Failure, call: Call) -> None:
         """Raise what no waiting will mend.
 
         An endpoint that refuses the first request of all is not what the user thinks it is; one that has answered
@@ -276,7 +231,8 @@ class Endpoint:
         if status not in (0, 429) and _TOO_LONG.search(str(failure.body)):
             raise UserError(
                 f"the window of {self._model} is too small: a prompt of {call.request.template} has "
-                f"{_prompt_tokens(call):,} tokens and its reply may have {self._max_tokens:,}; {at} says: {said}",
+                f"{prompt_tokens(call.messages):,} tokens and its reply may have {self._max_tokens:,}; "
+                f"{at} says: {said}",
                 "take a model with a larger window, or lower max_tokens",
             )
         if failure.unreachable and not self._answered:
@@ -285,7 +241,7 @@ class Endpoint:
             message = f"{at} refuses a request of {call.request.template} to {self._model} (status {status}): {said}"
             raise ReplyError(message) if self._answered else UserError(message)
 
-    def _given_up(self, failure: _Failure, wait: float) -> UserError:
+    def _given_up(self, failure: Failure, wait: float) -> UserError:
         what = f"status {failure.status}" if failure.status else "no answer"
         return UserError(
             f"{self._shown_url} gives no answer ({what}: {self._said(failure)}); the next try would be in "
@@ -293,13 +249,13 @@ class Endpoint:
             f"set requests_per_minute to what the endpoint allows, and {_RESUME}" if failure.status == 429 else _RESUME,
         )
 
-    def _said(self, failure: _Failure) -> str:
+    def _said(self, failure: Failure) -> str:
         """Return what an endpoint said, short and without the key."""
-        said = " ".join(_spoken(failure.body).split())
-        key = self._client.api_key
+        said = " ".join(spoken(failure.body).split())
+        key = self._clients[0].api_key
         if len(key) >= _SECRET:
             said = said.replace(key, "…")
-        return said[:_QUOTED]
+        return said[:QUOTED]
 
 
 def _package() -> Any:
@@ -323,76 +279,6 @@ def _shown(url: str) -> str:
     return f"{parts.scheme}://{host}{f':{port}' if port else ''}{parts.path}".rstrip("/")
 
 
-def _is_transport(error: Exception, openai: Any) -> bool:
-    # What happens while an answer is read is not wrapped, and the package below differs between versions of openai.
-    return isinstance(error, openai.APIConnectionError) or type(error).__module__.startswith(("httpx", "httpcore"))
-
-
-def _chain(error: BaseException | None) -> list[BaseException]:
-    return [] if error is None else [error, *_chain(error.__cause__ or error.__context__)]
-
-
-def _lost(error: Exception) -> _Failure:
-    """Return what happened to a connection, by kind: the words of such errors may hold anything that was sent."""
-    causes = _chain(error)
-    for kind, words in _NOT_THERE.items():
-        if any(isinstance(cause, kind) for cause in causes):
-            return _Failure(0, words, unreachable=True)
-    return _Failure(0, type(causes[-1]).__name__)
-
-
-def _spoken(body: object) -> str:
-    """Return the words of an error, wherever a server puts them."""
-    match body:
-        case [first, *_]:
-            return _spoken(first)
-        case {"error": inner} | {"message": inner} | {"detail": inner}:
-            return _spoken(inner)
-        case _:
-            return str(body)
-
-
-def _asked_wait(headers: Mapping[str, str]) -> float:
-    """Return the seconds that an endpoint asks to wait, or 0 where it asks for nothing that can be understood."""
-    try:
-        asked = (
-            float(headers["retry-after-ms"]) / 1000 if "retry-after-ms" in headers else float(headers["retry-after"])
-        )
-    except KeyError:
-        return 0.0
-    except ValueError:
-        try:
-            # By the clock of the server, which need not agree with ours.
-            asked = (
-                parsedate_to_datetime(headers["retry-after"]) - parsedate_to_datetime(headers["date"])
-            ).total_seconds()
-        except (KeyError, ValueError, TypeError):
-            return 0.0
-    return asked if asked > 0 else 0.0  # what is no number is not above 0 either
-
-
 def _backoff(seed: int, failures: int) -> float:
     longest = min(_LONGEST_BACKOFF, 2.0**failures)
     return longest * rng_for(seed, "backoff", failures).uniform(0.5, 1)
-
-
-def _prompt_tokens(call: Call) -> int:
-    return sum(num_tokens(message.content) for message in call.messages)
-
-
-def _completion(answer: _Answer, call: Call) -> Completion:
-    choice = answer.choices[0]
-    message = choice.message or _Message()
-    text = message.content if isinstance(message.content, str) else ""
-    usage = answer.usage or _Usage()
-    stripped = json_text(text)
-    reason = (choice.finish_reason or "unknown").lower()
-    reason = _REASONS.get(reason, reason)
-    if reason == "stop":
-        if message.refusal or is_refusal(text):
-            reason = "refusal"
-        elif not stripped.strip():
-            reason = "empty"
-    return Completion(
-        stripped, reason, usage.prompt_tokens or _prompt_tokens(call), usage.completion_tokens or num_tokens(text)
-    )

@@ -118,6 +118,11 @@ class Ledger:
         weakref.finalize(self, self._file.close)
         self._append(b"")  # a file that cannot be written is found out before anything is paid
 
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a budget, and thus anything to reserve."""
+        return self._budget is not None
+
     def spent(self) -> float:
         """Return what the run has cost so far, in US dollars, as far as it is known.
 
@@ -235,8 +240,7 @@ class Ledger:
         """Write a line after the last whole one: while the file is locked, half a line is what a kill left."""
         try:
             with self._locked():
-                self._read()
-                if os.fstat(self._file.fileno()).st_size > self._end:
+                if self._read() > self._end:
                     self._file.truncate(self._end)
                 while line:
                     line = line[self._file.write(line) :]
@@ -261,15 +265,20 @@ class Ledger:
             finally:
                 fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def _read(self) -> None:
-        """Take in the whole lines that others wrote since the last time."""
+    def _read(self) -> int:
+        """Take in the whole lines that others wrote since the last time; return the size of the file."""
         try:
             found = os.fstat(self._file.fileno())
-            self._file.seek(self._end)
-            data = self._file.read() if found.st_size > self._end else b""
+            data = b""
+            if found.st_size > self._end:
+                self._file.seek(self._end)
+                data = self._file.read()
+            is_there = os.path.samestat(found, self._path.stat())
+        except FileNotFoundError:
+            is_there = False
         except OSError as error:
             raise UserError(f"{self._path} cannot be read: {error.strerror}", "restore it and run again") from error
-        if found.st_size < self._end or not found.st_nlink:
+        if found.st_size < self._end or not is_there:
             raise UserError(f"{self._path} was cut or replaced while the run used it", "restore it and run again")
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
             try:
@@ -280,6 +289,7 @@ class Ledger:
                     "restore the file, or move it away: what it holds is then not counted as spent",
                 ) from error
             self._add(call, len(line))
+        return found.st_size
 
     def _add(self, call: PaidCall, size: int) -> None:
         """Count a call whose line of so many bytes is next in the file."""

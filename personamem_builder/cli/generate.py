@@ -122,15 +122,21 @@ def _print_estimate(work: Work, as_json: bool) -> None:
     for entry in entries:
         cost = "unknown" if entry.cost is None else f"{entry.cost:.2f}"
         figures = f"{entry.calls:7,} {entry.prompt_tokens:14,} {entry.reply_tokens:13,}  {cost:>8}"
-        click.echo(f"{entry.template:45} {figures}  {entry.model}".rstrip())
-    prompts, replies = (sum(getattr(entry, name) for entry in entries) for name in ("prompt_tokens", "reply_tokens"))
-    costs = [entry.cost for entry in entries]
+        name = f"({entry.template} of {entry.stage})" if entry.if_needed else entry.template
+        click.echo(f"{name:45} {figures}  {entry.model}".rstrip())
+    sure = [entry for entry in entries if not entry.if_needed]
+    prompts, replies = (sum(getattr(entry, name) for entry in sure) for name in ("prompt_tokens", "reply_tokens"))
+    costs = [entry.cost for entry in sure]
     known = f"{sum(cost for cost in costs if cost is not None):.2f}{' and more' if None in costs else ''}"
-    click.echo(f"{'all':45} {sum(entry.calls for entry in entries):7,} {prompts:14,} {replies:13,}  {known:>8}")
+    name = "all" if sure == entries else "all but those in ( )"
+    click.echo(f"{name:45} {sum(entry.calls for entry in sure):7,} {prompts:14,} {replies:13,}  {known:>8}")
     if not any(entry.model for entry in entries):
         seconds = sum(entry.seconds for entry in entries)
         click.echo(f"the offline backend needs about {seconds:.0f} s in one process and costs nothing", err=True)
         return
-    click.echo("note: repairs, and the calls that read texts back, come on top", err=True)
+    if sure != entries:
+        click.echo("note: ( ) is one call for each text; it is made where one is too short or found faulty", err=True)
+    most = sum(entry.most_calls for entry in entries if entry.model)
+    click.echo(f"note: repairs cannot be known; with all that there may be, it is {most:,} calls at most", err=True)
     if unpriced := list(dict.fromkeys(entry.model for entry in entries if entry.cost is None)):
         click.echo(f"note: llm.prices in the configuration lacks {', '.join(unpriced)}", err=True)

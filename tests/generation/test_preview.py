@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from scripted_model import GoodModel
 from small_runs import make_run, tiny_work
 
-from generation.pipeline import Work
+from generation.config import LLMConfig, Price
+from generation.llm.client import MAX_REPAIRS, Call, Client, Completion, ReplyError
+from generation.pipeline import ATTEMPTS, STAGES, Work
 from generation.preview import Estimate, estimate, preview, sample
+from generation.question_plans import plan_questions
 from generation.records import QUESTION_TYPES, Filler, History, Persona, Question, Session
+from generation.stages.fillers import filler_tasks
+from generation.stages.histories import draw_history, write_history
+from generation.stages.personas import draw_personas, write_persona
+from generation.stages.sessions import session_tasks
 from generation.store import RunStore
-from generation.tokenizer import token_length
+from generation.tokenizer import num_tokens, token_length
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +160,168 @@ def test_an_estimate_counts_prompts_whole(work: Work) -> None:
     # A prompt for a session holds at least its profile and its events; ten tokens a line are the least.
     assert by_template["session"].prompt_tokens > 300 * by_template["session"].calls
     assert by_template["session"].prompt_tokens < by_template["session"].reply_tokens
+
+
+# --- the estimate of a run by a language model, which is read back
+
+
+class Counted(GoodModel):
+    """A good model that counts what it is asked, by template."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
+        self.calls: Counter[str] = Counter()
+        self.prompt_tokens: Counter[str] = Counter()
+        self.reply_tokens: Counter[str] = Counter()
+
+    def complete(self, call: Call) -> Completion:
+        completion = super().complete(call)
+        template = call.request.template
+        self.calls[template] += 1
+        self.prompt_tokens[template] += sum(num_tokens(message.content) for message in call.messages)
+        self.reply_tokens[template] += num_tokens(completion.text)
+        return completion
+
+
+class Worst(GoodModel):
+    """A model that needs all turns of all attempts, and a reader that finds a fault in everything."""
+
+    def __init__(self, work: Work) -> None:
+        super().__init__(work)
+        self.calls: Counter[str] = Counter()
+        self._asked: Counter[str] = Counter()
+        self._whole: dict[str, str] = {}  # by the same message cut short
+
+    def complete(self, call: Call) -> Completion:
+        template, facts = call.request.template, call.request.facts
+        self.calls[template] += 1
+        self._asked[call.messages[0].content] += 1
+        if self._asked[call.messages[0].content] % (ATTEMPTS * (1 + MAX_REPAIRS)):
+            return Completion("not yet", "stop")
+        reply: dict[str, Any]
+        if template == "coverage":
+            reply = {"events": [{"event_id": e["event_id"], "message": None} for e in facts["events"]]}
+            reply["other_tastes"] = []
+        elif template == "read_options":
+            reply = {"numbers": [0, 0, 0, 0]}
+        elif template == "expand":
+            reply = {"turns": [{**turn, "assistant": self._whole[turn["assistant"]]} for turn in facts["turns"]]}
+        else:
+            draft = facts["draft"] if template == "rewrite" else super().complete(call).text
+            reply = self._another(json.loads(draft))
+        return Completion(json.dumps(reply), "stop")
+
+    def _another(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """Return a reply in other words, as one that was refused is not taken again; a session too short."""
+        more = f" That is {self.calls.total()} by my count."
+        if "message" in reply:
+            return {**reply, "message": reply["message"] + more}
+        for turn in reply["turns"]:
+            short = " ".join(turn["assistant"].split()[:40])
+            self._whole[short] = turn["assistant"]
+            turn |= {"user": turn["user"] + more, "assistant": short}
+        return reply
+
+
+def asked(work: Work, stage: str) -> Work:
+    """Return the work with a model for one stage."""
+    return work._replace(stage_backends={stage: "openai:parrot"})
+
+
+def by_template(entries: list[Estimate]) -> dict[str, Estimate]:
+    assert len({entry.template for entry in entries}) == len(entries)
+    return {entry.template: entry for entry in entries}
+
+
+@pytest.fixture(scope="module")
+def one_topic() -> Work:
+    """Of one user and one topic everything is measured."""
+    return tiny_work(personas=1, topics=("travelPlanning",), fillers=4)
+
+
+@pytest.fixture(scope="module")
+def counted(one_topic: Work) -> Counted:
+    """What a run asks a good model."""
+    model = Counted(one_topic)
+    client, config, banks = Client(model), one_topic.config, one_topic.banks
+
+    def write(stage: str, tasks: list[Any]) -> list[Any]:
+        return [STAGES[stage].write(client, banks, task) for task in tasks]
+
+    [persona] = write("personas", draw_personas(config, banks.people))
+    [history] = write("histories", [draw_history(config, persona, banks)])
+    write("sessions", session_tasks(config, persona, history, banks))
+    write("questions", plan_questions(config, persona, history, banks))
+    write("fillers", filler_tasks(config))
+    return model
+
+
+def test_the_calls_that_read_back_are_those_of_a_good_model(one_topic: Work, counted: Counted) -> None:
+    entries = by_template([e for e in estimate(one_topic._replace(backend="openai:parrot")) if not e.if_needed])
+    assert {template: entry.calls for template, entry in entries.items()} == counted.calls
+    assert (entries["coverage"].calls, entries["read_options"].calls) == (4, 6)
+    assert {template: entry.prompt_tokens for template, entry in entries.items()} == counted.prompt_tokens
+    for template in ("coverage", "read_options"):
+        assert entries[template].reply_tokens == pytest.approx(counted.reply_tokens[template], rel=0.05)
+        assert entries[template].seconds == 0
+
+
+def test_what_depends_on_the_model_is_shown_for_each_text_once_and_last(work: Work) -> None:
+    entries = estimate(work._replace(backend="openai:parrot"))
+    sessions = work.config.personas * len(work.config.topics) * work.config.periods
+    questions = sum(entry.calls for entry in entries if entry.template in QUESTION_TYPES)
+    assert [(e.template, e.stage, e.calls) for e in entries if e.if_needed] == [
+        ("expand", "sessions", sessions),
+        ("rewrite", "sessions", sessions),
+        ("rewrite", "questions", questions),
+    ]
+    assert all(entry.if_needed for entry in entries[-3:])
+    [session] = [entry for entry in entries if entry.template == "session"]
+    # A longer or a mended session goes there and comes back; a mended one with its first prompt.
+    for entry in entries[-3:-1]:
+        assert entry.reply_tokens == session.reply_tokens
+        assert entry.prompt_tokens > session.reply_tokens
+    assert entries[-2].prompt_tokens > session.prompt_tokens + session.reply_tokens
+
+
+@pytest.mark.parametrize("stage", ["sessions", "questions"])
+def test_only_what_a_language_model_writes_is_read_back(work: Work, stage: str) -> None:
+    written = by_template(estimate(work))
+    extra = {entry.template: entry.model for entry in estimate(asked(work, stage)) if entry.template not in written}
+    read = {"sessions": ("coverage", "expand", "rewrite"), "questions": ("read_options", "rewrite")}
+    assert extra == dict.fromkeys(read[stage], "parrot")
+
+
+def test_calls_have_a_price_whatever_they_are_for(work: Work) -> None:
+    prices = LLMConfig(prices={"parrot": Price(input=2, output=8)})
+    priced = work._replace(config=work.config.model_copy(update={"llm": prices}), backend="openai:parrot")
+    for entry in estimate(priced):
+        assert entry.cost == pytest.approx((entry.prompt_tokens * 2 + entry.reply_tokens * 8) / 1e6)
+
+
+def test_there_are_no_more_calls_than_the_estimate_says(one_topic: Work) -> None:
+    """The worst model and reader there are reach the bound and do not pass it."""
+    config, banks = one_topic.config, one_topic.banks
+    offline = Client(GoodModel(one_topic))
+    persona = write_persona(offline, draw_personas(config, banks.people)[0])
+    history = write_history(offline, draw_history(config, persona, banks))
+    tasks = {
+        "sessions": session_tasks(config, persona, history, banks),
+        "questions": plan_questions(config, persona, history, banks),
+    }
+    for stage, of_stage in tasks.items():
+        worst = Worst(one_topic)
+        for task in of_stage:
+            with pytest.raises(ReplyError, match="still wrong after 2 rewrites"):
+                STAGES[stage].write(Client(worst, attempts=ATTEMPTS), banks, task)
+        entries = [entry for entry in estimate(asked(one_topic, stage)) if entry.model]
+        assert worst.calls == {entry.template: entry.most_calls for entry in entries}
+    worst = Worst(one_topic)
+    for task in filler_tasks(config):
+        STAGES["fillers"].write(Client(worst, attempts=ATTEMPTS), banks, task)
+    assert worst.calls == {"filler": 9 * config.fillers}
+    assert by_template(estimate(asked(one_topic, "fillers")))["filler"].most_calls == 9 * config.fillers
+
+
+def test_the_offline_backend_is_asked_once_for_everything(work: Work) -> None:
+    assert all(entry.most_calls == entry.calls and not entry.if_needed for entry in estimate(work))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 import subprocess
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -77,6 +79,131 @@ def test_eight_threads_lose_nothing(path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(8)))
     assert all(cache.get(f"{t} {i}") == f"text {t} {i}" for t in range(8) for i in range(25))
+
+
+# --- puts of several threads, which are written in groups
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keep everybody from writing, as another process does while it writes."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def rows(path: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(path)) as reader:
+        found = reader.execute("SELECT key, text FROM replies").fetchall()
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+def frames(path: Path) -> int:
+    """Return the pages that were written since the log was begun; each group writes those that it touches once."""
+    return (path.with_name(f"{path.name}-wal").stat().st_size - 32) // (4096 + 24)
+
+
+def test_no_put_returns_before_its_reply_is_written(path: Path) -> None:
+    cache = ReplyCache(path)
+    cache.put("before", "text")
+    with ThreadPoolExecutor(8) as pool:
+        with held(path):
+            puts = [pool.submit(cache.put, f"key {i}", f"text {i}") for i in range(8)]
+            done, _ = wait(puts, timeout=0.2)
+            assert (done, rows(path)) == (set(), {"before": "text"})
+            assert cache.get("before") == "text"  # who reads does not wait
+            assert cache.get("key 0") is None
+        for put in puts:
+            put.result()
+    assert rows(path) == {"before": "text"} | {f"key {i}": f"text {i}" for i in range(8)}
+
+
+def test_puts_that_wait_are_written_together(path: Path) -> None:
+    cache = ReplyCache(path)
+    cache.put("before", "text")
+    begun = frames(path)
+    cache.put("alone", "text")
+    alone = frames(path) - begun
+    with ThreadPoolExecutor(24) as pool, held(path):
+        puts = [pool.submit(cache.put, f"key {i}", "text") for i in range(24)]
+        wait(puts, timeout=0.3)
+    assert [put.result() for put in puts] == [None] * 24
+    assert len(rows(path)) == 26
+    assert frames(path) - begun - alone < 24 * alone / 3
+
+
+def test_one_key_put_by_many_threads_is_there_once(path: Path) -> None:
+    cache = ReplyCache(path)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: cache.put(f"key {i % 3}", f"text {i % 3} of {i}"), range(120)))
+    found = rows(path)
+    assert sorted(found) == ["key 0", "key 1", "key 2"]
+    assert all(found[f"key {i}"].startswith(f"text {i} of ") for i in range(3))
+
+
+def test_a_kill_loses_no_reply_whose_put_returned(path: Path) -> None:
+    code = """
+import sys, threading
+from itertools import count
+from pathlib import Path
+from generation.llm.cache import ReplyCache
+cache, told = ReplyCache(Path(sys.argv[1])), threading.Lock()
+
+def write(thread):
+    for i in count():
+        cache.put(f"{thread} {i}", f"text {thread} {i} " * 50)
+        with told:
+            print(f"{thread} {i}", flush=True)
+
+for thread in range(8):
+    threading.Thread(target=write, args=(thread,)).start()
+"""
+    with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        said = [next(child.stdout) for _ in range(200)]
+        child.kill()
+        said += child.stdout.readlines()
+    keys = {line[:-1] for line in said if line.endswith("\n")}
+    found = rows(path)
+    assert keys <= set(found)
+    assert len(found) <= len(keys) + 8  # of each thread at most the one that was under way
+    assert all(text == f"text {key} " * 50 for key, text in found.items())
+    cache = ReplyCache(path)
+    assert all(cache.get(key) == found[key] for key in keys)
+
+
+def test_a_full_disk_reaches_everybody_whose_reply_was_in_the_group_and_nobody_later(
+    path: Path, python: Python
+) -> None:
+    ReplyCache(path).put("before", "text")
+    code = f"""
+import resource, sqlite3, time
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from generation.errors import UserError
+from generation.llm.cache import ReplyCache
+
+path = Path({str(path)!r})
+cache = ReplyCache(path)
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, most))
+other = sqlite3.connect(path, isolation_level=None)
+other.execute("BEGIN IMMEDIATE")
+with ThreadPoolExecutor(8) as pool:
+    puts = [pool.submit(cache.put, f"key {{i}}", "text " * 100_000) for i in range(8)]
+    wait(puts, timeout=0.3)
+    other.execute("ROLLBACK")
+print([type(put.exception()).__name__ for put in puts] == ["UserError"] * 8)
+print({{"cannot be used as a cache of replies" in str(put.exception()) for put in puts}} == {{True}})
+print([cache.get(f"key {{i}}") for i in range(8)] == [None] * 8, cache.get("before"))
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+for i in range(8):
+    cache.put(f"key {{i}}", f"text {{i}}")
+"""
+    assert python(code).stdout == "True\nTrue\nTrue text\n"
+    assert rows(path) == {"before": "text"} | {f"key {i}": f"text {i}" for i in range(8)}
 
 
 def test_eight_processes_that_begin_together_lose_nothing(path: Path, python: Python) -> None:

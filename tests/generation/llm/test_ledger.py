@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -261,6 +262,101 @@ def test_a_ledger_that_shrinks_under_a_run_is_an_error_since_what_it_spends_woul
     path.write_bytes(b"")
     with pytest.raises(UserError, match="was cut or replaced"):
         ledger.check()
+
+
+def _copied_over(path: Path) -> None:
+    """Put a copy in the place of the file, as editors and rsync do."""
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.replace(path)
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [Path.unlink, _copied_over, lambda path: path.rename(path.with_name("away"))],
+    ids=["removed", "replaced", "moved away"],
+)
+def test_a_ledger_whose_file_is_gone_is_an_error_since_what_it_spends_would_be_lost(
+    path: Path, replaced: Callable[[Path], object]
+) -> None:
+    ledger = Ledger(path, PRICES, 5)
+    ledger.record(**CALL)
+    replaced(path)
+    left = {file.name: file.read_bytes() for file in path.parent.iterdir()}
+    uses = (ledger.spent, ledger.check, ledger.summary, lambda: ledger.record(**CALL))
+    for use in uses:
+        with pytest.raises(UserError, match=r"ledger\.jsonl was cut or replaced while the run used it") as caught:
+            use()
+        assert caught.value.hint == "restore it and run again"
+    with pytest.raises(UserError, match="was cut or replaced"), ledger.reserve("gpt-x", 0, 1):
+        pytest.fail("a call began that cannot be written down")
+    assert {file.name: file.read_bytes() for file in path.parent.iterdir()} == left
+    # What is there now is a ledger like any other.
+    assert Ledger(path, PRICES).spent() == left.get(path.name, b"").count(b"\n")
+
+
+def test_a_ledger_that_is_put_back_goes_on(path: Path) -> None:
+    ledger = Ledger(path, PRICES)
+    ledger.record(**CALL)
+    path.rename(path.with_name("away"))
+    with pytest.raises(UserError, match="was cut or replaced"):
+        ledger.record(**CALL)
+    path.with_name("away").rename(path)
+    ledger.record(**CALL)
+    assert (ledger.spent(), len(lines(path))) == (2, 2)
+
+
+def test_a_process_that_is_killed_while_it_writes_does_not_spoil_the_lines_of_another(path: Path) -> None:
+    ledger = Ledger(path, PRICES)
+    long = "long " * 200_000  # most of a kill's moments are inside of a write
+    code = f"{CHILD}\nn = 0\nwhile True:\n    {RECORD}    n += 1\n    print(n, flush=True)"
+    code = code.replace('"session"', repr(long))
+    said = []
+    for _ in range(3):
+        script = path.with_name("writes.py")
+        script.write_text(code)
+        with subprocess.Popen([sys.executable, str(script), str(path)], stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                ledger.record(**CALL)
+                if int(line) == 5:
+                    child.kill()
+                    break
+            said.append(max([5, *(int(line) for line in child.stdout if line.endswith("\n"))]))
+    ledger.record(**CALL)
+    templates = Counter(line["template"] for line in lines(path))
+    assert templates["session"] == 3 * 5 + 1
+    assert sum(said) <= templates[long] <= sum(said) + 3  # of each child at most the call under way
+    assert ledger.spent() == Ledger(path, PRICES).spent() == templates.total()
+
+
+def test_two_processes_of_one_budget_stop_when_both_have_spent_it(path: Path) -> None:
+    code = f"""{CHILD.replace("})", "}, 40)")}
+from generation.llm.ledger import BudgetReached
+sys.stdin.readline()
+n = 0
+try:
+    while True:
+        with ledger.reserve("gpt-x", 0, 1):
+            {RECORD.replace("    ", " " * 12)}
+            n += 1
+except BudgetReached:
+    print(n)
+"""
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write("go\n")
+        child.stdin.flush()
+    made = [int(child.communicate()[0]) for child in children]
+    # Each may have one call under way that the other does not see.
+    assert 40 <= sum(made) <= 41
+    assert Ledger(path, PRICES).spent() == sum(made) == len(lines(path))
 
 
 def test_a_ledger_that_cannot_be_written_is_found_out_before_anything_is_paid(path: Path) -> None:

@@ -132,7 +132,10 @@ def test_an_estimate_can_be_read_by_a_machine(run: Run) -> None:
     entries = json.loads(run(TINY, "--estimate", "--json").out)
     assert {entry["template"] for entry in entries} >= {"session", "filler", *QUESTION_TYPES}
     assert sum(entry["calls"] for entry in entries) == sum(COUNTS.values())
-    assert set(entries[0]) == {"template", "calls", "prompt_tokens", "reply_tokens", "seconds", "model", "cost"}
+    assert set(entries[0]) == {
+        *("stage", "template", "calls", "prompt_tokens", "reply_tokens", "seconds", "model", "cost"),
+        *("if_needed", "most_calls"),
+    }
 
 
 def test_an_estimate_says_what_a_model_costs_as_far_as_prices_are_known(run: Run, tmp_path: Path) -> None:
@@ -146,8 +149,21 @@ def test_an_estimate_says_what_a_model_costs_as_far_as_prices_are_known(run: Run
     assert session["cost"] == pytest.approx((session["prompt_tokens"] * 2 + session["reply_tokens"] * 8) / 1e6)
     assert (entries["filler"]["model"], entries["filler"]["cost"]) == ("jay", None)
     outcome = run(str(priced), *backends, "--estimate")
-    assert outcome.out.splitlines()[-1].endswith("and more")
+    *_, total = outcome.out.splitlines()
+    assert total.endswith("and more")
     assert "llm.prices in the configuration lacks jay" in outcome.err
+
+
+def test_an_estimate_of_a_model_sums_what_is_sure_and_says_how_many_calls_there_may_be(run: Run) -> None:
+    outcome = run(TINY, "--backend", "sessions=openai:parrot", "--estimate")
+    _, *rows, total = outcome.out.splitlines()
+    sure = [row for row in rows if not row.startswith("(")]
+    assert [row.split("  ")[0] for row in rows if row not in sure] == ["(expand of sessions)", "(rewrite of sessions)"]
+    assert total.startswith("all but those in ( )  ")
+    calls = sum(int(row.split()[1].replace(",", "")) for row in sure)
+    assert int(total[45:53].replace(",", "")) == calls == sum(COUNTS.values()) + COUNTS["sessions"]
+    assert "note: repairs cannot be known; " in outcome.err
+    assert f"it is {162 * COUNTS['sessions']:,} calls at most\n" in outcome.err
 
 
 @pytest.mark.parametrize("flags", [[], ["--preview"], ["--estimate"]])
