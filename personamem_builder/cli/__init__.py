@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "agreement": ("agreement:agreement", "Show how far raters agree."),
     "eval": ("eval:evaluate", "Run lm-eval with the personamem tasks and models."),
     "report": ("report:report", "Print a table of scores with floors and intervals."),
+    "persona-bench": ("persona_bench:persona_bench", "Import, audit and score PERSONA-Bench."),
     "canary": ("canary:canary", "Test whether a model has seen our data."),
     "tasks": ("tasks:tasks", "Show or install the lm-eval task files."),
 }

@@ -23,7 +23,7 @@ _MESSAGE: Final = pa.struct(
         ("parent_id", pa.string()),
         ("author", pa.string()),
         ("body", pa.string()),
-        ("timestamp", pa.timestamp("s", tz="UTC")),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
     ]
 )
 
@@ -33,7 +33,7 @@ _TEXT: Final = pa.struct(
         ("subreddit", pa.string()),
         ("title", pa.string()),
         ("body", pa.string()),
-        ("timestamp", pa.timestamp("s", tz="UTC")),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
     ]
 )
 
@@ -46,7 +46,7 @@ POST_SCHEMA: Final = pa.schema(
         ("body", pa.string()),
         ("url", pa.string()),
         ("score", pa.int64()),
-        ("timestamp", pa.timestamp("s", tz="UTC")),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
     ]
 )
 """A row per post. Ids come from content and position; `author` is empty where it was deleted."""
@@ -61,7 +61,7 @@ MESSAGE_SCHEMA: Final = pa.schema(
         ("author", pa.string()),
         ("body", pa.string()),
         ("score", pa.int64()),
-        ("timestamp", pa.timestamp("s", tz="UTC")),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
         ("deleted", pa.bool_()),
         ("edited", pa.bool_()),
     ]
@@ -81,7 +81,7 @@ ITEM_SCHEMA: Final = pa.schema(
         ("target_id", pa.string()),
         ("author", pa.string()),
         ("subreddit", pa.string()),
-        ("timestamp", pa.timestamp("s", tz="UTC")),
+        ("timestamp", pa.timestamp("ms", tz="UTC")),
         # What may be shown; all of it was written before the target.
         ("title", pa.string()),
         ("content", pa.string()),

@@ -1,0 +1,95 @@
+"""What rules reach that read no conversation, on the same items and by the same metrics as a model."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from generation.errors import UserError
+from personamem_builder.persona_bench.metrics import score_answer, summarise
+from personamem_builder.statistics import Estimate
+
+Doc = Mapping[str, Any]
+Rule = Callable[[Doc], Any]
+
+
+def rules(task: str, train: Sequence[Any]) -> dict[str, Rule]:
+    """Return the rules of a task, by name.
+
+    Args:
+        task: One of `TASKS`.
+        train: The truths of other authors' items, from which majority, median and mean are taken.
+
+    Returns:
+        For `sentiment`: `majority`, `always_positive`, `parent` (as the parent). For `impact`: `zero` (which is also
+        what unparsed answers count as), `median`, `mean`, `parent`. For `next_text`: `copy_parent`, `last_text` (the
+        author's last one). The parent's score is a final one, which no model is shown: that rule is no reader's.
+
+    Raises:
+        UserError: There is nothing to take a median from.
+    """
+    if task == "next_text":
+        return {
+            "copy_parent": lambda doc: doc["parent_text"] or None,
+            "last_text": lambda doc: doc["last_text"] or None,
+        }
+    if not train:
+        raise UserError("floors need items of the train split, and there are none", "import more posts")
+    if task == "sentiment":
+        positive = 2 * sum(train) >= len(train)
+        return {
+            "majority": lambda doc: positive,
+            "always_positive": lambda doc: True,
+            "parent": lambda doc: _parent_score(doc) > 0,
+        }
+    median, mean = float(statistics.median(train)), float(statistics.fmean(train))
+    return {
+        "zero": lambda doc: 0.0,
+        "median": lambda doc: median,
+        "mean": lambda doc: mean,
+        "parent": lambda doc: float(_parent_score(doc)),
+    }
+
+
+def floors(task: str, docs: Sequence[Doc], train: Sequence[Any]) -> dict[str, dict[str, Estimate]]:
+    """Score the rules.
+
+    Args:
+        task: One of `TASKS`.
+        docs: Rows of `prompts.make_doc` to answer.
+        train: The truths of the train split.
+
+    Returns:
+        For each rule, its metrics with their intervals.
+    """
+    return {
+        name: summarise(
+            task,
+            [score_answer(task, doc["item_id"], doc["author"], doc["truth"], [rule(doc)]) for doc in docs],
+        )
+        for name, rule in rules(task, train).items()
+    }
+
+
+def render(estimates: Mapping[str, Mapping[str, Estimate]]) -> str:
+    """Return a table in plain text: a row for each system or floor, a column for each metric, intervals in brackets."""
+    names = list(dict.fromkeys(name for row in estimates.values() for name in row))
+    table = [["", *names]]
+    table += [[system, *(_cell(row.get(name)) for name in names)] for system, row in estimates.items()]
+    widths = [max(len(row[column]) for row in table) for column in range(len(names) + 1)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
+    )
+
+
+def _cell(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "–"
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.3f}"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
+
+
+def _parent_score(doc: Doc) -> int:
+    return int(doc["parent_score"] or 0)

