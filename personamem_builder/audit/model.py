@@ -16,7 +16,7 @@ Arms = Mapping[str, Mapping[str, float]]
 _NEEDS: Final = {
     "no_context": "a run without context",
     "wrong_user": "two personas",
-    "evidence": "generated data",
+    "oracle": "generated data",
     "full": "a run with the whole history",
 }
 """The arms, and what is lacking where one is absent."""

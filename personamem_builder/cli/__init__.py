@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "view": ("view:view", "Open a page to read the histories, questions and answers."),
     "annotate": ("annotate:annotate", "Draw questions for people to rate."),
     "agreement": ("agreement:agreement", "Show how far raters agree."),
+    "memory": ("memory:memory", "Run memory systems, and compare what they find."),
     "eval": ("eval:evaluate", "Run lm-eval with the personamem tasks and models."),
     "report": ("report:report", "Print a table of scores with floors and intervals."),
     "persona-bench": ("persona_bench:persona_bench", "Import, audit and score PERSONA-Bench."),

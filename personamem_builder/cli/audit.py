@@ -101,8 +101,8 @@ def audit(
 ) -> None:
     """Check whether a benchmark can be beaten without reading it, and whether it is whole.
 
-    PATH is a dataset folder, a run, a folder with the files of a release, or a CSV of questions alone. Exits with 1
-    when a limit is missed.
+    PATH is a dataset folder, a run, a folder with the files of a release, a CSV of questions alone, or a PERSONA-Bench
+    folder (see `personamem persona-bench audit`). Exits with 1 when a limit is missed.
 
     With --model a model answers the questions of a dataset folder without the history, with that of another user,
     with the evidence alone and with the whole history.
@@ -111,6 +111,13 @@ def audit(
     """
     import shutil
 
+    from personamem_builder.cli.persona_bench import is_persona_bench, show_audit
+
+    if is_persona_bench(path):
+        if splits or gates or json_file or html_file or export_hard or model:
+            raise UserError(f"{path} is a PERSONA-Bench folder, whose audit takes no options", "name the folder alone")
+        show_audit(path)
+        return
     with audit_installed():
         from personamem_builder.audit.audit import audit as run_audit
         from personamem_builder.audit.gates import read_gates

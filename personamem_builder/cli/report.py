@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from generation.errors import UserError
 
 if TYPE_CHECKING:
+    from personamem_builder.persona_bench.report import Report as BenchReport
     from personamem_builder.report.content import Report
+    from personamem_builder.report.runs import Reading
     from personamem_builder.report.table import Table
 
 _PIPED_WIDTH = 120
+_Form = Literal["text", "json", "markdown", "latex"]
 
 
 @click.command(
@@ -68,45 +71,77 @@ def report(
     also ran without context gets its context gain, paired question by question. Floors that are not among the
     results are computed on the same questions, where the dataset is at hand.
 
+    Results of PERSONA-Bench follow in tables of their own, see `personamem persona-bench report`.
+
     The page of --html and the files of --plots also show what scores depend on: question type, distance and
     place of the evidence, updates, topic, what wrong answers assert, confidence, letters.
     """
-    import json
-    import shutil
-
+    from personamem_builder.cli.persona_bench import read_bench
+    from personamem_builder.persona_bench.report import find_results
     from personamem_builder.report.content import make_report
-    from personamem_builder.report.json_form import to_json
     from personamem_builder.report.questions import find_questions
-    from personamem_builder.report.render import to_latex, to_markdown, to_text
-    from personamem_builder.report.runs import read_runs
 
     if as_json + as_markdown + as_latex > 1:
         raise click.UsageError("--json, --markdown and --latex exclude each other")
+    form: _Form = "json" if as_json else "markdown" if as_markdown else "latex" if as_latex else "text"
     if plots:
         from personamem_builder.report.draw import check_matplotlib
 
         check_matplotlib()
-    reading = read_runs(results or (Path("results"),))
-    for note in reading.notes:
-        click.echo(f"note: {note}", err=True)
+    results = results or (Path("results"),)
+    found = find_results(results)
+    bench = read_bench(found.files) if found.files else None
+    if bench and not found.has_others:
+        if form in ("markdown", "latex") or any((html, plots, compare, data, hard)):
+            raise UserError("results of PERSONA-Bench are reported as text or JSON only", "leave out the other options")
+        click.echo(_printed(None, bench, form, with_comparisons=False))
+        return
+    reading = _read(results, found.alone)
     questions = find_questions(reading.runs, data)
     content = make_report(reading.runs, questions, hard=hard, pair=compare, notes=reading.notes)
     if html or plots:
         for reason in questions.lacking.values():
             click.echo(f"note: some plots are left out, and floors that are not in the results: {reason}", err=True)
-    if as_json:
-        form = to_json(content.tables, content.sections, content.comparisons if compare else None)
-        click.echo(json.dumps(form, indent=2, ensure_ascii=False))
-    elif as_markdown:
-        click.echo(to_markdown(content.tables, content.comparisons))
-    elif as_latex:
-        click.echo(to_latex(content.tables, content.comparisons))
-    else:
-        width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
-        click.echo(to_text(content.tables, width, content.comparisons))
+    click.echo(_printed(content, bench, form, with_comparisons=bool(compare)))
     _write(content, html, plots)
     if step := _next_step(content.tables):
         click.echo(step, err=True)
+
+
+def _read(results: Sequence[Path], bench: Sequence[Path]) -> Reading:
+    """Read all runs but those of results files that have PERSONA-Bench tasks only."""
+    from personamem_builder.report.runs import read_runs
+
+    reading = read_runs([path for path in results if path not in bench])
+    notes = [note for note in reading.notes if not any(note.startswith(f"left out {path}: ") for path in bench)]
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    return reading._replace(notes=notes)
+
+
+def _printed(content: Report | None, bench: BenchReport | None, form: _Form, *, with_comparisons: bool) -> str:
+    import json
+    import shutil
+
+    from personamem_builder.cli.persona_bench import bench_text
+    from personamem_builder.persona_bench.report import to_json as bench_json
+    from personamem_builder.report.json_form import to_json
+    from personamem_builder.report.render import to_latex, to_markdown, to_text
+
+    if form == "json":
+        values = {}
+        if content:
+            values = to_json(content.tables, content.sections, content.comparisons if with_comparisons else None)
+        return json.dumps(
+            values | ({"persona_bench": bench_json(bench)} if bench else {}), indent=2, ensure_ascii=False
+        )
+    if content and form != "text":
+        if bench:
+            click.echo("note: results of PERSONA-Bench have text and JSON only, they are left out", err=True)
+        return (to_markdown if form == "markdown" else to_latex)(content.tables, content.comparisons)
+    width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
+    parts = [to_text(content.tables, width, content.comparisons)] if content else []
+    return "\n\n".join([*parts, *([bench_text(bench)] if bench else [])])
 
 
 def _write(content: Report, html: Path | None, plots: Path | None) -> None:
@@ -133,13 +168,13 @@ def _next_step(tables: Sequence[Table]) -> str | None:
     """Name the run that the tables lack most: the floors, or a model without its context."""
     from personamem_builder.report.runs import FULL
 
-    tables = [table for table in tables if table.history == FULL and table.limit is None]
+    tables = [table for table in tables if table.limit is None]
     for table in tables:
         if not any(row.is_floor and row.score for row in table.rows):
             floor = "--model personamem-floor --model_args policy=longest"
             return f"next: personamem eval --tasks {table.task} {floor}  (what a shortcut scores)"
     for table in tables:
-        models = [row for row in table.rows if not row.is_floor and row.has_context]
+        models = [row for row in table.rows if not row.is_floor and row.memory == FULL and row.has_context]
         if lone := [row.model for row in models if row.paired_difference is None]:
             task = f"{table.task}_nocontext"
             return f"next: personamem eval --tasks {task} …  (with the arguments of {lone[0]}: its context gain)"

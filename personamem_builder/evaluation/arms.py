@@ -12,11 +12,11 @@ from personamem_builder.evaluation.run import run_lm_eval
 
 _ARMS: Final = {
     "no_context": ("full", "_nocontext"),
-    "wrong_user": ("wrong_user", ""),
-    "evidence": ("evidence", ""),
+    "wrong_user": ("wrong-user", ""),
+    "oracle": ("oracle", ""),
     "full": ("full", ""),
 }
-"""For each arm its `--metadata history=…`, and how its task's name ends."""
+"""For each arm its `--metadata memory=…`, and how its task's name ends."""
 
 
 def possible_arms(folder: Path, split: str) -> list[str]:
@@ -27,7 +27,7 @@ def possible_arms(folder: Path, split: str) -> list[str]:
         split: One of its splits.
 
     Returns:
-        `no_context`; `wrong_user` where there are two personas; `evidence` where the questions say where theirs
+        `no_context`; `wrong_user` where there are two personas; `oracle` where the questions say where their evidence
         stands; `full`.
     """
     rows = read_questions(folder, split).select(["persona_id", "evidence_message_indices"]).to_pylist()
@@ -35,7 +35,7 @@ def possible_arms(folder: Path, split: str) -> list[str]:
     if len({row["persona_id"] for row in rows}) < 2:
         impossible.add("wrong_user")
     if not all(row["evidence_message_indices"] for row in rows):
-        impossible.add("evidence")
+        impossible.add("oracle")
     return [arm for arm in _ARMS if arm not in impossible]
 
 
@@ -71,14 +71,14 @@ def run_arms(
     base = f"personamem_{split}" if setting == "options" else f"personamem_{split}_{setting}"
     score = "robust" if setting == "generate" else "acc"
     credits_: dict[str, dict[str, float]] = {arm: {} for arm in arms}
-    for history in dict.fromkeys(_ARMS[arm][0] for arm in arms):  # each loads the model once
-        tasks = {base + _ARMS[arm][1]: arm for arm in arms if _ARMS[arm][0] == history}
+    for memory in dict.fromkeys(_ARMS[arm][0] for arm in arms):  # each loads the model once
+        tasks = {base + _ARMS[arm][1]: arm for arm in arms if _ARMS[arm][0] == memory}
         for row in _predictions(
             ["--tasks", ",".join(tasks), "--model", model]
             + (["--model_args", model_args] if model_args else [])
             + [*options, "--output_path", str(output)]
             # The last one counts where the options have metadata too.
-            + ["--metadata", json.dumps({"data": str(folder.resolve()), "history": history})]
+            + ["--metadata", json.dumps({"data": str(folder.resolve()), "memory": memory})]
         ):
             credits_[tasks[row["task"]]][row["question_id"]] = row["credits"][score]
     return credits_

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from generation.errors import UserError
+from personamem_builder.memory.history import SPEAKER
 
 Message = dict[str, str]
 Roles = Literal["normalised", "verbatim", "no_system"]
 
-_SPEAKER: Final = re.compile(r"(?:User|Assistant|Patient|Therapist): ")
 _MARK: Final = re.compile(r"\[Session \d+\]\n")
 
 
@@ -119,7 +119,7 @@ def _labelled(message: Message) -> str:
     content = message["content"]
     mark = found[0] if (found := _MARK.match(content)) else ""
     text = content[len(mark) :]
-    if message["role"] == "system" or _SPEAKER.match(text):
+    if message["role"] == "system" or SPEAKER.match(text):
         return content
     return f"{mark}{message['role'].capitalize()}: {text}"
 

@@ -57,7 +57,7 @@ class OverlongQuestions:
         ]
         skipped = task.config.metadata["overlength"] == "skip"  # and so nothing would be left to ask
         fits = f"; fits: split {', '.join(fitting)}" if fitting else "; no split of this dataset fits"
-        if not task.with_context or task.history != "full":
+        if not task.with_context or task.memory != "full":
             fits = ""  # the manifest knows the lengths of whole histories only
         return UserError(
             f"{task.config.task}: {len(self.instances)} of {self.total} questions are too long for the model: its "

@@ -23,9 +23,10 @@ from personamem_builder.dataset.fresh import fresh_source, recipe_of
 from personamem_builder.dataset.load import read_questions
 from personamem_builder.dataset.locate import DataSource, hub_source, remote_contexts, resolve_data, split_folder
 from personamem_builder.evaluation import chat, scoring
-from personamem_builder.evaluation.history import HISTORIES, History, WrongUser, check_evidence, evidence, own_history
+from personamem_builder.evaluation.history import FULL, NONE, History, Retrieved, choose_history, own_history
 from personamem_builder.evaluation.overlength import Overlength, find_overlength
 from personamem_builder.evaluation.window import Window, model_of, scores_no_loglikelihood, window_of
+from personamem_builder.memory.controls import WrongUser
 from personamem_builder.official.hub import download_files
 from personamem_builder.policies import best_credit
 from personamem_builder.subset import read_subset
@@ -57,8 +58,9 @@ class PersonaMemTask(ConfigurableTask):
     - or `repo`, `revision`: where on the Hub it is, whatever folders there are here, see `hub_source`;
     - or `config`, `seed`: what to make it from, see `fresh_dataset`;
     - `subset`: a file that names the questions to ask, see `read_subset`; all of the split by default;
-    - `history`: what is shown before the question: the user's own (`full`, default), that of another user
-      (`wrong_user`) or the evidence alone (`evidence`), see `evaluation.history`;
+    - `memory`: what is shown before the question: the user's whole history (`full`, default), nothing (`none`), the
+      profile (`persona`), the evidence (`oracle`), another user's history (`wrong-user`), the end of it (`recent`), or
+      what a memory system found in it, with `settings`, `k` and `store`, see `evaluation.history`;
     - `overlength`: what happens to questions too long for the model: `error` (default), `skip` (they count as wrong)
       or `left` (lm-eval cuts them from the left);
     - `roles`: `normalised` (default), `no_system` or `verbatim`, see `chat.build_messages`.
@@ -136,22 +138,21 @@ class PersonaMemTask(ConfigurableTask):
         return [row for row in rows if row["question_id"] in ids]
 
     def _choose_history(self, whole: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-        """Find out which history the questions are asked with; `whole` are all questions of the split."""
+        """Find out what the questions are asked with; `whole` are all questions of the split."""
         metadata = self.config.metadata
-        self.history = _choice(metadata, "history", HISTORIES)
         self._show: History = own_history
-        if not self.with_context:
-            if self.history != "full":
-                raise UserError(
-                    f"{self.config.task} shows no history, so --metadata history={self.history} has no meaning",
-                    f"use --tasks {self.config.task.removesuffix('_nocontext')}",
-                )
-            del metadata["history"]  # else the results would speak of one
-        elif self.history == "wrong_user":
-            self._show = WrongUser(whole, self.source.origin)
-        elif self.history == "evidence":
-            check_evidence(rows, self.source.origin)
-            self._show = evidence
+        self.memory: str = FULL
+        if self.with_context:
+            self._show = choose_history(metadata, whole, rows, self.source)
+            self.memory = metadata["memory"]
+        elif metadata.get("memory", FULL) != FULL or metadata.get("store"):
+            raise UserError(
+                f"{self.config.task} shows no history, so --metadata memory={metadata.get('memory', '…')} "
+                "has no meaning",
+                f"use --tasks {self.config.task.removesuffix('_nocontext')}",
+            )
+        else:
+            metadata.pop("memory", None)  # else the results would speak of one
 
     # ---- prompt
 
@@ -175,11 +176,22 @@ class PersonaMemTask(ConfigurableTask):
         return chat.render(chat_template, messages) if apply_chat_template else chat.to_text(messages)
 
     def _prompt_ref(self, doc: dict[str, Any], instruction: str | None, templated: bool) -> chat.PromptRef:
-        settings = [self.config.task, self.VERSION, self._roles, self.history, instruction, templated]
+        memory = [self.memory, self.config.metadata.get("settings")]
+        if isinstance(self._show, Retrieved):
+            memory.append(self._show.identity)
+        settings = [self.config.task, self.VERSION, self._roles, memory, instruction, templated]
         identity = [self.source.digest, *settings, doc["question_id"]]
         digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-        group = f"{self.history} {self._shown_context(doc)}" if self.with_context else self.config.task
-        return chat.PromptRef(digest, group, partial(self.messages, doc, instruction), templated)
+        return chat.PromptRef(digest, self._group(doc), partial(self.messages, doc, instruction), templated)
+
+    def _group(self, doc: dict[str, Any]) -> str:
+        """Return the name of the prompts that start as that of a question does."""
+        if not self.with_context or self.memory == NONE:
+            return self.config.task  # type: ignore[no-any-return]
+        if isinstance(self._show, Retrieved):
+            return f"{self.memory} {doc['question_id']}"
+        end = f" {doc['end_index_in_shared_context']}" if self.memory == "recent" else ""
+        return f"{self.memory} {self._shown_context(doc)}{end}"
 
     def messages(self, doc: dict[str, Any], system_instruction: str | None = None) -> list[chat.Message]:
         """Return the message list of one question, as a chat endpoint gets it."""
@@ -198,12 +210,14 @@ class PersonaMemTask(ConfigurableTask):
         A run on some of the questions reads from there only what it needs.
         """
         hub, split, remote = self.source.hub, self.config.test_split, None
-        if hub and limit is None and samples is None:
+        asked = [doc for _, doc in self.doc_iterator(limit=limit, samples=samples)]
+        # A memory system is shown the dates of sessions too, which are not read in part.
+        if hub and ((limit is None and samples is None) or isinstance(self._show, Retrieved)):
             download_files(hub.repo_id, hub.commit, [contexts_path(split)])
         elif hub:
-            asked = self.doc_iterator(limit=limit, samples=samples)
-            needed = {self._shown_context(doc) for _, doc in asked}
-            remote = remote_contexts(hub.repo_id, hub.commit, split, needed)
+            remote = remote_contexts(hub.repo_id, hub.commit, split, {self._shown_context(doc) for doc in asked})
+        if isinstance(self._show, Retrieved):
+            self._show.prepare(split, asked)
         return partial(open_contexts, self.source.folder, remote)
 
     def _shown_context(self, doc: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ Versions are `MAJOR.MINOR.PATCH`. What counts is whether a score measured on the
 - patch: it can, as it stands. What changed is not asked: evidence, distances, topics, dates, the manifest.
 - none: the data are equal.
 
-Scores of `history=evidence` depend on the evidence too, and change with a patch; those of a `--limit` depend on the
+Scores of `memory=oracle` depend on the evidence too, and change with a patch; those of a `--limit` depend on the
 order of the questions, which is no part of a comparison.
 """
 

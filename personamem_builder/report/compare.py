@@ -11,7 +11,7 @@ from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from personamem_builder import statistics
 from personamem_builder.report.runs import Run
-from personamem_builder.report.table import NO_CONTEXT, Group
+from personamem_builder.report.table import Group
 from personamem_builder.statistics import Estimate, McNemar
 
 
@@ -36,7 +36,6 @@ class Comparison:
     Attributes:
         task: The task.
         data_digest: Digest of the data; None where the results do not say.
-        history: What was shown of conversations.
         score: The score compared.
         first: The first model.
         second: The second.
@@ -49,7 +48,6 @@ class Comparison:
 
     task: str
     data_digest: str | None
-    history: str
     score: str
     first: str
     second: str
@@ -69,7 +67,7 @@ def compare(groups: Sequence[Group], first: str, second: str) -> list[Comparison
         second: The other one.
 
     Returns:
-        A comparison for each task, data set, subset, history and score that both have; where a whole run stands
+        A comparison for each task, data set, subset and score that both have; where a whole run stands
         against a partial one, over the questions that both answered.
 
     Raises:
@@ -89,7 +87,7 @@ def compare(groups: Sequence[Group], first: str, second: str) -> list[Comparison
     if not comparisons:
         tasks = {name: ", ".join(sorted({run.task for _, run in matches})) for name, matches in found.items()}
         raise UserError(
-            f"--compare {first} {second}: they answered no question of the same task, data and history "
+            f"--compare {first} {second}: they answered no question of the same task and data "
             f"({first}: {tasks[first]}; {second}: {tasks[second]})",
             "evaluate both on one task of one dataset",
         )
@@ -152,12 +150,12 @@ def _matching(group: Group, name: str) -> list[Run]:
 
 def _names(group: Group, run: Run) -> tuple[str, str]:
     """A run without context has the mark of its row, so that a plain name means the run with context."""
-    mark = " (no context)" if run.task.endswith(NO_CONTEXT) else ""
+    mark = " (no context)" if not run.has_context else ""
     return group.label(run) + mark, run.model + mark
 
 
 def _place(run: Run) -> tuple[str, ...]:
-    return run.task, run.data_digest or "", run.history
+    return run.task, run.data_digest or ""
 
 
 def _compare_place(pairs: Sequence[tuple[Group, Run, Run]], first: str, second: str) -> list[Comparison]:
@@ -198,7 +196,6 @@ def _compare_runs(group: Group, run: Run, other: Run, score: str) -> Comparison:
     return Comparison(
         task=run.task,
         data_digest=run.data_digest,
-        history=run.history,
         score=score,
         first=group.label(run),
         second=group.label(other) if other in group.partners else other.model,

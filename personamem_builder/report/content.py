@@ -14,7 +14,7 @@ from personamem_builder.report.compare import Comparison, compare
 from personamem_builder.report.floors import compute_floors
 from personamem_builder.report.questions import Questions
 from personamem_builder.report.runs import Run
-from personamem_builder.report.table import NO_CONTEXT, Group, Hard, Table, build_table, group_runs, published_for
+from personamem_builder.report.table import Group, Hard, Table, build_table, group_runs, published_for
 from personamem_builder.statistics import Estimate
 from personamem_builder.subset import read_subset
 
@@ -118,7 +118,7 @@ def _section(group: Group, floors: Sequence[Run], hard: Hard | None, questions: 
 def _entries(group: Group, floors: Sequence[Run]) -> list[Entry]:
     """Return models best first, then the best floor; where there is no model, the floors of the results are shown."""
     runs = [run for run in group.runs if not run.is_floor]
-    models = [run for run in runs if not run.task.endswith(NO_CONTEXT)] or runs
+    models = [run for run in runs if run.has_context] or runs
     shortcuts = [*(run for run in group.runs if run.is_floor), *floors]
     if not models:
         return [_entry(group, run, is_floor=False) for run in _best_first(shortcuts)]
@@ -129,7 +129,7 @@ def _entries(group: Group, floors: Sequence[Run]) -> list[Entry]:
 
 
 def _entry(group: Group, run: Run, *, is_floor: bool) -> Entry:
-    bare = " (no context)" if run.task.endswith(NO_CONTEXT) else ""
+    bare = " (no context)" if not run.has_context else ""
     return Entry(group.label(run) + bare, run.answers, primary_score(run.scores), is_floor)
 
 
@@ -214,8 +214,7 @@ def _hard_of_runs(group: Group, groups: Sequence[Group]) -> Hard | None:
     runs = [
         run
         for other in groups
-        if (other.task, other.runs[0].data_digest, other.runs[0].history)
-        == (group.task, first.data_digest, first.history)
+        if (other.task, other.runs[0].data_digest) == (group.task, first.data_digest)
         for run in other.runs
         if run.subset and run.limit is None
     ]

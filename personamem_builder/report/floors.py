@@ -46,7 +46,6 @@ def _run(like: Run, name: str, rows: Sequence[Row], values: Sequence[Sequence[fl
         path=Path(),
         answers={row["question_id"]: _answer(row, own) for row, own in zip(rows, values, strict=True)},
         subset=like.subset,
-        history=like.history,
         data=like.data,
         split=like.split,
         is_computed=True,

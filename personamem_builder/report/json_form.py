@@ -4,12 +4,13 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
 
     {"schema_version": 1,
      "tables": [{"task": str, "data_digest": str | null,
-                 "subset": {"file": str, "size": int, "sha256": str} | null, "history": str, "limit": int | null,
-                 "rows": [{"model": str, "score": str | null, "floor": bool, "context": bool, "computed": bool,
-                           "n": int, "overall": ESTIMATE, "macro": ESTIMATE, "types": {QUESTION_TYPE: ESTIMATE | null},
+                 "subset": {"file": str, "size": int, "sha256": str} | null, "limit": int | null,
+                 "rows": [{"model": str, "memory": str, "score": str | null, "floor": bool, "context": bool,
+                           "computed": bool, "n": int, "overall": ESTIMATE, "macro": ESTIMATE,
+                           "types": {QUESTION_TYPE: ESTIMATE | null},
                            "chance_corrected": ESTIMATE | null,
                            "context_gain": ESTIMATE | null, "paired_difference": ESTIMATE | null,
-                           "hard": ESTIMATE | null, "effective_n": float | null,
+                           "oracle_gap": ESTIMATE | null, "hard": ESTIMATE | null, "effective_n": float | null,
                            "invalid_rate": float, "skipped_rate": float, "truncated_rate": float}],
                  "hard_file": str | null,
                  "quoted": [{"system": str, "score": float, "source": str, "types": {QUESTION_TYPE: float}}],
@@ -18,18 +19,19 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
                                "series": [{"model": str, "floor": bool, "values": [ESTIMATE | null]}],
                                "expected": [float | null], "expects": str, "note": str, "remarks": [str]}],
                  "left_out": [{"name": str, "title": str, "reason": str}]}],
-     "comparisons": [{"task": str, "data_digest": str | null, "history": str, "score": str, "first": str,
-                      "second": str, "difference": ESTIMATE, "wins": int, "losses": int, "ties": int,
+     "comparisons": [{"task": str, "data_digest": str | null, "score": str, "first": str, "second": str,
+                      "difference": ESTIMATE, "wins": int, "losses": int, "ties": int,
                       "mcnemar_p": float, "notes": [str],
                       "types": {QUESTION_TYPE: {"difference": ESTIMATE, "wins": int, "losses": int,
                                                 "mcnemar_p": float, "holm_p": float} | null}}]}
     ESTIMATE = {"value": float, "low": float | null, "high": float | null, "n": int, "clusters": int}
 
-`history` is what was shown of conversations: `full`, `wrong_user` or `evidence`. `limit` is the number of questions of
-partial runs, null for whole ones. `types` has all seven types, null for one without questions. `low` and `high` are the
-95 % interval, null for one persona and for chance, whose row comes first (`model` "chance", `score` null, `floor`
-true). `computed` rows are in no results file. `analyses` and `left_out` are there where analyses were made, a value of
-a series for each bin; `comparisons` where they were asked for. A breaking change raises the version.
+`memory` is what was shown of conversations: `full`, another value of `--metadata memory=…`, or a system. `limit` is
+the number of questions of partial runs, null for whole ones. `types` has all seven types, null for one without
+questions. `low` and `high` are the 95 % interval, null for one persona and for chance, whose row comes first (`model`
+"chance", `score` null, `floor` true). `computed` rows are in no results file. `analyses` and `left_out` are there
+where analyses were made, a value of a series for each bin; `comparisons` where they were asked for. A breaking change
+raises the version.
 """
 
 from __future__ import annotations
@@ -75,7 +77,6 @@ def _table_to_json(table: Table) -> dict[str, Any]:
         "task": table.task,
         "data_digest": table.data_digest,
         "subset": None if table.subset is None else table.subset._asdict(),
-        "history": table.history,
         "limit": table.limit,
         "rows": [_row_to_json(row) for row in table.rows],
         "hard_file": None if table.hard is None else table.hard.file,
@@ -105,7 +106,6 @@ def _comparison_to_json(comparison: Comparison) -> dict[str, Any]:
     return {
         "task": comparison.task,
         "data_digest": comparison.data_digest,
-        "history": comparison.history,
         "score": comparison.score,
         "first": comparison.first,
         "second": comparison.second,
@@ -136,6 +136,7 @@ def _types_to_json(types: Mapping[str, TypeDifference | None]) -> dict[str, Any]
 def _row_to_json(row: Row) -> dict[str, Any]:
     return {
         "model": row.model,
+        "memory": row.memory,
         "score": row.score,
         "floor": row.is_floor,
         "context": row.has_context,
@@ -146,6 +147,7 @@ def _row_to_json(row: Row) -> dict[str, Any]:
         "types": {name: _estimate_to_json(estimate) for name, estimate in row.types.items()},
         "chance_corrected": _estimate_to_json(row.chance_corrected),
         "context_gain": _estimate_to_json(row.context_gain),
+        "oracle_gap": _estimate_to_json(row.oracle_gap),
         "paired_difference": _estimate_to_json(row.paired_difference),
         "hard": _estimate_to_json(row.hard),
         "effective_n": row.effective_n,

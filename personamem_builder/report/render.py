@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from personamem_builder.report.compare import Comparison, in_words, p_text
 from personamem_builder.report.published import Quoted
-from personamem_builder.report.runs import FULL
 from personamem_builder.report.table import Table
 from personamem_builder.schema import SHORT_TYPES
 from personamem_builder.statistics import Estimate
@@ -24,6 +23,7 @@ _UNITS = "Percent, with 95 % intervals clustered by persona."
 _LEGEND = "; ".join(f"{short} = {name}" for name, short in SHORT_TYPES.items()) + "."
 _CORRECTED = "Above chance = (a - c) / (1 - c), with c the score of a blind guess."
 _EFFECTIVE = "n eff. = as many independent questions would tell as much."
+_ORACLE = "To oracle = how much more the same model scores with the evidence alone."
 _GAIN = "Context gain = (a - a0) / (1 - a0), with a0 the score of the same model without context."
 
 
@@ -144,10 +144,7 @@ def quoted_lines(quoted: Sequence[Quoted]) -> list[str]:
 def comparison_title(comparison: Comparison) -> str:
     """Return what a comparison is of."""
     data = comparison.data_digest[:12] if comparison.data_digest else "unknown"
-    part = f", history {comparison.history}" if comparison.history != FULL else ""
-    return (
-        f"{comparison.first} against {comparison.second} on {comparison.task}, {comparison.score} (data {data}{part})"
-    )
+    return f"{comparison.first} against {comparison.second} on {comparison.task}, {comparison.score} (data {data})"
 
 
 def comparison_columns(comparison: Comparison) -> list[Column]:
@@ -256,6 +253,8 @@ def _summary(table: Table) -> list[Column]:
     ]
     if any(row.context_gain is not None for row in rows):
         columns.append(Column("context gain", [percent(row.context_gain) for row in rows]))
+    if any(row.oracle_gap is not None for row in rows):
+        columns.append(Column("to oracle", [percent(row.oracle_gap) for row in rows]))
     if table.hard is not None:
         columns.append(Column("hard", [percent(row.hard) for row in rows]))
     columns.append(Column("invalid", [f"{row.invalid_rate * 100:.1f}" for row in rows]))
@@ -286,7 +285,6 @@ def percent(estimate: Estimate | None, sign: str = "") -> str:
 def title(table: Table) -> str:
     """Return what a table is of."""
     part = f", {table.subset.size} questions of {table.subset.file}" if table.subset else ""
-    part += f", history {table.history}" if table.history != FULL else ""
     part += f", partial: {table.limit} questions" if table.limit is not None else ""
     return f"{table.task} (data {table.data_digest[:12] if table.data_digest else 'unknown'}{part})"
 
@@ -295,5 +293,6 @@ def legend(table: Table) -> str:
     """Return what the columns of a table are."""
     has_gain = any(row.context_gain is not None for row in table.rows)
     hard = f"Hard = on the {len(table.hard.ids)} questions of {table.hard.file}." if table.hard else ""
-    parts = [_UNITS, _CORRECTED, _GAIN if has_gain else "", hard, _EFFECTIVE, f"Question types: {_LEGEND}"]
+    oracle = _ORACLE if any(row.oracle_gap is not None for row in table.rows) else ""
+    parts = [_UNITS, _CORRECTED, _GAIN if has_gain else "", oracle, hard, _EFFECTIVE, f"Question types: {_LEGEND}"]
     return " ".join(part for part in parts if part)

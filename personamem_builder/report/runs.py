@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -31,13 +31,48 @@ from personamem_builder.schema import SPLITS
 FLOOR_BACKEND: Final = "personamem-floor"
 """lm-eval's name of the model that answers by shortcut policies."""
 
+NO_CONTEXT: Final = "_nocontext"
+"""End of the name of a task that asks another task's questions without the conversation."""
+
 FULL: Final = "full"
-"""The history that a run shows unless it is told otherwise."""
+"""What a run shows of conversations unless it is told otherwise: all."""
+
+NOTHING: Final = "none"
+"""What a run shows that asks the questions alone."""
+
+WRONG_USER: Final = "wrong-user"
+"""The history of another user, which tells nothing about the answer."""
+
+ORACLE: Final = "oracle"
+"""The evidence alone."""
 
 _NAME = re.compile(r".+_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json")
 _START = "evaluate a model first: `personamem eval --help`"
 _KEEP = "evaluate with `personamem eval`, which keeps the answers, or give lm_eval the flag `--log_samples`"
 _SHOWN_FAULTS = 20
+
+
+class Shown(NamedTuple):
+    """What a run showed of conversations: `--metadata memory=…`.
+
+    Attributes:
+        memory: `full`, another of the task's values, or the name of a memory system.
+        settings: Those of the system, `k` among them, sorted by name.
+        tainted: Questions for which the system returned text of the options that the history does not hold.
+        failed: Questions for which the system failed.
+    """
+
+    memory: str = FULL
+    settings: tuple[tuple[str, str], ...] = ()
+    tainted: int = 0
+    failed: int = 0
+
+    @property
+    def label(self) -> str:
+        """In words; empty for the whole history."""
+        if self.memory == FULL:
+            return ""
+        return ", ".join([self.memory, *(f"{name}={value}" for name, value in self.settings)])
 
 
 class Subset(NamedTuple):
@@ -70,7 +105,7 @@ class Run:
         path: The results file.
         answers: The answers by question id; all have the same scores.
         subset: The questions that it was restricted to; None where it was not.
-        history: What it was shown of conversations: `full`, or another value of `--metadata history=…`.
+        shown: What it showed of conversations.
         data: Where the task found its data, in words: the folder, if it was one.
         split: The split that it asked; None where that is not known.
         is_computed: Whether the answers are those of a floor that was computed for the report, and are in no file.
@@ -86,10 +121,15 @@ class Run:
     path: Path
     answers: Mapping[str, Answer]
     subset: Subset | None = None
-    history: str = FULL
+    shown: Shown = field(default_factory=Shown)
     data: str | None = None
     split: str | None = None
     is_computed: bool = False
+
+    @property
+    def has_context(self) -> bool:
+        """Whether it showed anything of conversations."""
+        return not self.task.endswith(NO_CONTEXT) and self.shown.memory != NOTHING
 
     @property
     def is_floor(self) -> bool:
@@ -143,8 +183,8 @@ class _Results(BaseModel):
 def read_runs(results: Iterable[Path]) -> Reading:
     """Read the runs of results files and folders.
 
-    Where one model, with the same arguments, answered one task on the same questions and history more than once, the
-    newest whole run counts, or the newest partial run where there is no whole one.
+    Where one model, with the same arguments, answered one task on the same questions and with the same memory more
+    than once, the newest whole run counts, or the newest partial run where there is no whole one.
 
     Args:
         results: `results_<date>.json` files, or folders that are searched for such files.
@@ -263,9 +303,21 @@ def _run(path: Path, task: str, results: _Results, answers: dict[str, Answer]) -
         path=path,
         answers=answers,
         subset=_subset(metadata),
-        history=str(metadata.get("history", FULL)),
+        shown=_shown(metadata),
         data=None if data is None else str(data),
         split=config.test_split or _split_of(task),
+    )
+
+
+def _shown(metadata: Mapping[str, Any]) -> Shown:
+    settings = dict(metadata.get("settings") or {})
+    if metadata.get("k") is not None:
+        settings["k"] = metadata["k"]
+    return Shown(
+        _printable(str(metadata.get("memory", FULL))),
+        tuple(sorted((_printable(str(name)), _printable(str(value))) for name, value in settings.items())),
+        int(metadata.get("memory_tainted", 0)),
+        int(metadata.get("memory_failed", 0)),
     )
 
 
@@ -330,7 +382,7 @@ def _newest(runs: Sequence[Run], notes: list[str]) -> list[Run]:
     # A try with --limit must not hide a whole run, so whole runs come last, the newest at the end.
     for run in sorted(runs, key=lambda run: (run.limit is None, run.date)):
         subset = run.subset and run.subset.sha256
-        key = (run.model, run.backend, run.model_args, run.task, run.data_digest, subset, run.history)
+        key = (run.model, run.backend, run.model_args, run.task, run.data_digest, subset, run.shown[:2])
         if older := best.get(key):
             kind = "a partial run" if older.limit is not None and run.limit is None else "an older run"
             notes.append(f"left out {kind} of {run.model} on {run.task}: {older.path} ({run.path} counts)")

@@ -1,4 +1,4 @@
-"""Turn runs into tables: one for each task, data set, subset and history, a row for each model and score.
+"""Turn runs into tables: one for each task, data set and subset, a row for each model, memory and score.
 
 A table starts with a `chance` row (from the number of options of each question), then come the floors and
 then the models, best first. Runs of a task `X_nocontext` are rows of the table of `X`, and the context gain
@@ -17,15 +17,9 @@ from generation.records import QUESTION_TYPES
 from personamem_builder import statistics
 from personamem_builder.report.answers import Answer
 from personamem_builder.report.published import PUBLISHED, Quoted
-from personamem_builder.report.runs import FULL, Run, Subset
+from personamem_builder.report.runs import FULL, NO_CONTEXT, NOTHING, ORACLE, WRONG_USER, Run, Subset
 from personamem_builder.schema import SPLITS
 from personamem_builder.statistics import Estimate
-
-NO_CONTEXT: Final = "_nocontext"
-"""End of the name of a task that asks another task's questions without the conversation."""
-
-WRONG_USER: Final = "wrong_user"
-"""The history of another user, which tells nothing about the answer."""
 
 CHANCE: Final = "chance"
 """Name of the row of blind guesses."""
@@ -46,6 +40,7 @@ class Row:
         types: Mean credit of each of the seven types; None for a type without questions.
         context_gain: `(a − a0) / (1 − a0)` against the run without context; None where there is no such run.
         paired_difference: `a − a0` against the same run.
+        oracle_gap: `a1 − a` against the run that shows the evidence alone; None where there is no such run.
         invalid_rate: Share of questions with an answer from which no option could be read.
         skipped_rate: Share of questions that were too long to ask; they count as wrong.
         truncated_rate: Share of questions whose context was cut.
@@ -53,6 +48,7 @@ class Row:
         effective_n: How many independent questions would tell as much; None where that cannot be told.
         hard: Mean credit on the hard questions, see `Hard`; None where they are not known.
         is_computed: Whether the row was computed for the report, not read from results.
+        memory: What was shown of conversations.
     """
 
     model: str
@@ -72,6 +68,8 @@ class Row:
     effective_n: float | None = None
     hard: Estimate | None = None
     is_computed: bool = False
+    oracle_gap: Estimate | None = None
+    memory: str = FULL
 
     @property
     def label(self) -> str:
@@ -104,7 +102,6 @@ class Table:
         rows: Chance, floors, models.
         notes: What a reader should know, in words.
         subset: The questions asked, where they are not all.
-        history: What was shown of conversations.
         limit: Number of questions, where the runs are partial ones.
         hard: The hard questions behind `Row.hard`, if they are known.
         quoted: Scores that others published for this split.
@@ -115,7 +112,6 @@ class Table:
     rows: list[Row]
     notes: list[str]
     subset: Subset | None = None
-    history: str = FULL
     limit: int | None = None
     hard: Hard | None = None
     quoted: Sequence[Quoted] = ()
@@ -128,8 +124,8 @@ class Group:
     Attributes:
         task: The task, without the end that says that there was no context.
         runs: The runs.
-        partners: All runs on the same data, subset and history, whole or partial: a context gain may be taken
-            against any of them.
+        partners: All runs on the same data and subset, whole or partial: a context gain may be taken against any of
+            them.
         limit: Number of questions, where the runs are partial ones.
         shares_task: Whether there are runs of this task on other data.
     """
@@ -164,15 +160,15 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
         runs: As for `build_tables`.
 
     Returns:
-        A group for each task, data digest, subset, history, and set of questions of partial runs.
+        A group for each task, data digest, subset, and set of questions of partial runs.
     """
-    wholes: dict[tuple[str, str, str, str], list[Run]] = {}
+    wholes: dict[tuple[str, str, str], list[Run]] = {}
     for run in runs:
-        key = (_base_task(run), run.data_digest or "", run.subset.sha256 if run.subset else "", run.history)
+        key = (_base_task(run), run.data_digest or "", run.subset.sha256 if run.subset else "")
         wholes.setdefault(key, []).append(run)
-    digests = Counter(task for task, _ in {(task, digest) for task, digest, _, _ in wholes})
+    digests = Counter(task for task, _ in {(task, digest) for task, digest, _ in wholes})
     groups = []
-    for key in sorted(wholes, key=lambda key: (_split_rank(key[0]), *key[:3], key[3] != FULL, key[3])):
+    for key in sorted(wholes, key=lambda key: (_split_rank(key[0]), *key)):
         parts: dict[frozenset[str], list[Run]] = {}
         for run in wholes[key]:
             parts.setdefault(frozenset(run.answers) if run.limit is not None else frozenset(), []).append(run)
@@ -205,24 +201,25 @@ def build_table(
     for run in group.runs:
         bare, pairing_note = _without_context(run, group.label(run), group.partners)
         notes += pairing_note
-        rows += [_row(run, group.label(run), score, bare, hard) for score in run.scores]
-    rows += [_row(run, run.model, score, None, hard) for run in floors for score in run.scores]
+        oracle = _oracle(run, group.partners)
+        rows += [_row(run, group.label(run), score, bare, oracle, hard) for score in run.scores]
+    rows += [_row(run, run.model, score, None, None, hard) for run in floors for score in run.scores]
     rows.sort(key=lambda row: (not row.is_floor, -row.overall.value, row.label, row.score))
     questions = {name: answer for run in group.runs for name, answer in run.answers.items()}
     rows.insert(0, _chance(list(questions.values())))
-    notes += _warnings(rows, first.history)
-    return Table(group.task, first.data_digest, rows, notes, first.subset, first.history, group.limit, hard, quoted)
+    notes += _warnings(rows)
+    return Table(group.task, first.data_digest, rows, notes, first.subset, group.limit, hard, quoted)
 
 
 def published_for(group: Group) -> Sequence[Quoted]:
     """Return what others published for the split of a group; nothing where its runs are not on the whole split."""
     first = group.runs[0]
-    whole = group.limit is None and first.subset is None and first.history == FULL
+    whole = group.limit is None and first.subset is None
     return PUBLISHED.get(first.split or "", ()) if whole else ()
 
 
 def _scope(group: Group) -> list[str]:
-    subset, history, notes = group.runs[0].subset, group.runs[0].history, []
+    subset, notes = group.runs[0].subset, []
     if group.shares_task:
         notes.append("Runs of this task used different data, so each data set has a table; do not compare them.")
     if subset:
@@ -230,8 +227,17 @@ def _scope(group: Group) -> list[str]:
             f"Only the {subset.size} questions of {subset.file} (sha256 {subset.sha256[:12]}) were asked; do not "
             "compare with runs on other questions."
         )
-    if history != FULL:
-        notes.append(f"Asked with history={history}, not the user's whole history: do not compare with runs on that.")
+    notes += [
+        f"TAINTED: {group.label(run)} was shown text of options that the history does not hold, for "
+        f"{run.shown.tainted} questions: its score says nothing."
+        for run in group.runs
+        if run.shown.tainted
+    ]
+    notes += [
+        f"{group.label(run)}: the memory system failed for {run.shown.failed} questions, which were asked without it."
+        for run in group.runs
+        if run.shown.failed
+    ]
     if group.limit is not None:
         notes.append(f"Partial runs: {group.limit} questions, not all; do not compare with whole runs.")
     return notes
@@ -239,18 +245,33 @@ def _scope(group: Group) -> list[str]:
 
 def _label(run: Run, runs: Sequence[Run]) -> str:
     """Return the model's name, with what tells it from other runs of that name on the same task."""
-    others = [other for other in runs if other.task == run.task and other.model == run.model and other is not run]
+    others = [
+        other
+        for other in runs
+        if (other.task, other.model, other.shown) == (run.task, run.model, run.shown) and other is not run
+    ]
     parts = [run.backend] if any(other.backend != run.backend for other in others) else []
     same_backend = [set(other.model_args) for other in others if other.backend == run.backend]
     if same_backend:
         shared = set(run.model_args).intersection(*same_backend)
         parts += [f"{name}={value}" for name, value in run.model_args if (name, value) not in shared]
-    return f"{run.model} ({', '.join(parts)})" if parts else run.model
+    name = f"{run.model} ({', '.join(parts)})" if parts else run.model
+    if run.shown.memory == NOTHING or not run.shown.label:
+        return name
+    return f"{name} [{run.shown.label}{', TAINTED' if run.shown.tainted else ''}]"
 
 
 def _without_context(run: Run, label: str, runs: Sequence[Run]) -> tuple[Run | None, list[str]]:
     """Find the run to pair a run with, and say where the pair is not a perfect one."""
-    candidates = [other for other in runs if other.task == run.task + NO_CONTEXT and other.model == run.model]
+    bare_task = run.task.removesuffix(NO_CONTEXT)
+    candidates = [
+        other
+        for other in runs
+        if run.has_context
+        and not other.has_context
+        and other.model == run.model
+        and other.task.removesuffix(NO_CONTEXT) == bare_task
+    ]
     same = [other for other in candidates if (other.backend, other.model_args) == (run.backend, run.model_args)]
     if not candidates:
         return None, []
@@ -272,26 +293,44 @@ def _without_context(run: Run, label: str, runs: Sequence[Run]) -> tuple[Run | N
     return (bare if shared else None), notes
 
 
-def _row(run: Run, label: str, score: str, bare: Run | None, hard: Hard | None) -> Row:
+def _oracle(run: Run, runs: Sequence[Run]) -> Run | None:
+    """Find the run of the same model that was shown the evidence alone."""
+    kind = (run.task, run.model, run.backend, run.model_args)
+    same = (o for o in runs if o.shown.memory == ORACLE and (o.task, o.model, o.backend, o.model_args) == kind)
+    return next((other for other in same if other is not run), None)
+
+
+_Pair = tuple[list[float], list[float], list[int]]
+
+
+def _pair(run: Run, other: Run | None, score: str) -> _Pair | None:
+    """Return the credits of both on the questions that both answered, and the personas; None if there are none."""
+    shared = [q for q in run.answers if other is not None and score in other.scores and q in other.answers]
+    if other is None or not shared:
+        return None
+    return (
+        [run.answers[question].credits[score] for question in shared],
+        [other.answers[question].credits[score] for question in shared],
+        [run.answers[question].persona_id for question in shared],
+    )
+
+
+def _row(run: Run, label: str, score: str, bare: Run | None, oracle: Run | None, hard: Hard | None) -> Row:
     answers = list(run.answers.values())
     credits = [answer.credits[score] for answer in answers]
     types, personas = _types(answers), _personas(answers)
-    gain = difference = None
-    if bare is not None and score in bare.scores:
-        shared = [question for question in run.answers if question in bare.answers]
-        pair = (
-            [run.answers[question].credits[score] for question in shared],
-            [bare.answers[question].credits[score] for question in shared],
-            [run.answers[question].persona_id for question in shared],
-        )
+    gain = difference = gap = None
+    if pair := _pair(run, bare, score):
         gain, difference = statistics.context_gain(*pair), statistics.paired_difference(*pair)
+    if pair := _pair(run, oracle, score):
+        gap = statistics.paired_difference(pair[1], pair[0], pair[2])
     overall = statistics.overall(credits, personas)
     chance = sum(1 / answer.n_options for answer in answers) / len(answers)
     return Row(
         model=label,
         score=score,
         is_floor=run.is_floor,
-        has_context=not run.task.endswith(NO_CONTEXT),
+        has_context=run.has_context,
         n=len(answers),
         overall=overall,
         macro=statistics.macro(credits, types, personas),
@@ -305,14 +344,16 @@ def _row(run: Run, label: str, score: str, bare: Run | None, hard: Hard | None) 
         effective_n=statistics.effective_sample_size(credits, personas),
         hard=_hard_score(run, score, hard),
         is_computed=run.is_computed,
+        oracle_gap=gap,
+        memory=run.shown.memory,
     )
 
 
 def _hard_score(run: Run, score: str, hard: Hard | None) -> Estimate | None:
     if hard is None:
         return None
-    kind = (run.model, run.backend, run.model_args, run.task)
-    own = next((o for o in hard.runs if (o.model, o.backend, o.model_args, o.task) == kind), run)
+    kind = (run.model, run.backend, run.model_args, run.task, run.shown)
+    own = next((o for o in hard.runs if (o.model, o.backend, o.model_args, o.task, o.shown) == kind), run)
     answers = [answer for question_id, answer in own.answers.items() if question_id in hard.ids]
     if len(answers) < len(hard.ids) or score not in own.scores:
         return None
@@ -358,7 +399,7 @@ def _exact(estimate: Estimate) -> Estimate:
     return estimate._replace(low=None, high=None)
 
 
-def _warnings(rows: Sequence[Row], history: str) -> list[str]:
+def _warnings(rows: Sequence[Row]) -> list[str]:
     notes = []
     if any(row.overall.clusters < 2 for row in rows):
         notes.append("one persona: no interval (an interval needs the spread between personas).")
@@ -367,6 +408,6 @@ def _warnings(rows: Sequence[Row], history: str) -> list[str]:
         f"{row.model} ({row.score}) scores {row.overall.value:.1%}, below the best floor ({floor.model},"
         f" {floor.overall.value:.1%}), which reads no conversation."
         for row in rows
-        if not row.is_floor and row.has_context and history != WRONG_USER and row.overall.value < floor.overall.value
+        if not row.is_floor and row.has_context and row.memory != WRONG_USER and row.overall.value < floor.overall.value
     ]
     return notes

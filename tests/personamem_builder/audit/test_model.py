@@ -58,12 +58,12 @@ ALL = answered(1, 1, 1, 1)
 
 
 def test_each_arm_has_its_accuracy_over_all_questions_and_by_type():
-    findings = found(no_context=NOTHING, wrong_user=answered(1, 0, 0, 0), evidence=ALL, full=answered(1, 1, 1, 0))
+    findings = found(no_context=NOTHING, wrong_user=answered(1, 0, 0, 0), oracle=ALL, full=answered(1, 1, 1, 0))
     values = {key: finding.value for key, finding in findings.items()}
     assert values == {
         **{("model.no_context", of): 0.25 for of in ("all", *TYPES)},
         **{("model.wrong_user", of): value for of, value in zip(("all", *TYPES), (0.25, 0.5, 0), strict=True)},
-        **{("model.evidence", of): 1.0 for of in ("all", *TYPES)},
+        **{("model.oracle", of): 1.0 for of in ("all", *TYPES)},
         **{("model.full", of): value for of, value in zip(("all", *TYPES), (0.75, 1, 0.5), strict=True)},
         ("model.context_gain", "all"): pytest.approx(2 / 3),
         ("model.full_minus_wrong_user", "all"): 0.5,
@@ -77,12 +77,12 @@ def test_each_arm_has_its_accuracy_over_all_questions_and_by_type():
 
 
 def test_a_model_that_needs_the_history_passes_with_a_gain_of_one():
-    arms = {"no_context": NOTHING, "wrong_user": GUESSES, "evidence": ALL, "full": ALL}
+    arms = {"no_context": NOTHING, "wrong_user": GUESSES, "oracle": ALL, "full": ALL}
     assert sum(GUESSES.values()) == 10
     assert verdicts(**arms) == {
         "model.no_context": "pass",
         "model.wrong_user": "pass",
-        "model.evidence": "",
+        "model.oracle": "",
         "model.full": "",
         "model.context_gain": "",
         "model.full_minus_wrong_user": "",
@@ -121,7 +121,7 @@ def test_an_arm_that_the_data_do_not_allow_is_named_with_what_it_needs():
     needs = {check: finding.needs for (check, _), finding in findings.items() if finding.needs}
     assert needs == {
         "model.wrong_user": "two personas",
-        "model.evidence": "generated data",
+        "model.oracle": "generated data",
         "model.full_minus_wrong_user": "two personas",
     }
 
@@ -177,7 +177,7 @@ def test_a_model_that_goes_by_length_gives_a_leak_away(
     assert {check: (one["value"], one["verdict"]) for check, one in findings.items()} == {
         "model.no_context": (1.0, "FAIL"),
         "model.wrong_user": (1.0, "FAIL"),
-        "model.evidence": (1.0, ""),
+        "model.oracle": (1.0, ""),
         "model.full": (1.0, ""),
         "model.context_gain": (None, ""),
         "model.full_minus_wrong_user": (0.0, ""),

@@ -15,7 +15,7 @@ from personamem_builder.dataset.load import iter_examples
 from personamem_builder.evaluation.arms import possible_arms, run_arms
 from personamem_builder.schema import option_letter
 
-ARMS = ["no_context", "wrong_user", "evidence", "full"]
+ARMS = ["no_context", "wrong_user", "oracle", "full"]
 LOADED: list[LM] = []
 
 
@@ -84,37 +84,37 @@ def test_each_arm_shows_what_it_should(generated: Path, tmp_path: Path) -> None:
     for arm, expected in zip(ARMS, (0.25, 0.25, 1.0, 1.0), strict=True):
         assert credits_[arm] == dict.fromkeys(ids, expected)
     assert len(LOADED) == 3
-    assert {(one["task"], one.get("history")) for one in metadata(tmp_path)} == {
+    assert {(one["task"], one.get("memory")) for one in metadata(tmp_path)} == {
         ("personamem_32k_nocontext", None),
         ("personamem_32k", "full"),
-        ("personamem_32k", "wrong_user"),
-        ("personamem_32k", "evidence"),
+        ("personamem_32k", "wrong-user"),
+        ("personamem_32k", "oracle"),
     }
 
 
 def test_letters_are_read_from_what_the_model_writes(generated: Path, tmp_path: Path) -> None:
-    credits_ = ask(generated, tmp_path, arms=["no_context", "evidence"], setting="generate")
-    assert list(credits_) == ["no_context", "evidence"]
+    credits_ = ask(generated, tmp_path, arms=["no_context", "oracle"], setting="generate")
+    assert list(credits_) == ["no_context", "oracle"]
     assert set(credits_["no_context"].values()) == {0.0}
-    assert set(credits_["evidence"].values()) == {1.0}
+    assert set(credits_["oracle"].values()) == {1.0}
     assert {one["task"] for one in metadata(tmp_path)} == {
         "personamem_32k_generate_nocontext",
         "personamem_32k_generate",
     }
 
 
-def test_options_go_to_the_evaluation_but_the_data_and_the_history_are_those_of_the_arm(
+def test_options_go_to_the_evaluation_but_the_data_and_the_memory_are_those_of_the_arm(
     generated: Path, tmp_path: Path
 ) -> None:
     credits_ = ask(
         generated,
         tmp_path,
-        *("--limit", "3", "--metadata", '{"roles": "no_system", "history": "full", "data": "elsewhere"}'),
+        *("--limit", "3", "--metadata", '{"roles": "no_system", "memory": "persona", "data": "elsewhere"}'),
         arms=["wrong_user", "full"],
         setting="letters",
     )
     assert credits_["wrong_user"].keys() == credits_["full"].keys()
     assert len(credits_["full"]) == 3
-    assert {(one["task"], one["history"], one["roles"], one["data"]) for one in metadata(tmp_path)} == {
-        ("personamem_32k_letters", history, "no_system", str(generated)) for history in ("wrong_user", "full")
+    assert {(one["task"], one["memory"], one["roles"], one["data"]) for one in metadata(tmp_path)} == {
+        ("personamem_32k_letters", memory, "no_system", str(generated)) for memory in ("wrong-user", "full")
     }

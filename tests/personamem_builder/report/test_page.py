@@ -192,7 +192,7 @@ def test_comparisons_are_printed_in_every_format(results):
     assert invoke(results / "a", *pair, "--latex").stdout.count(r"\toprule") == 2
     (one,) = json.loads(invoke(results / "a", *pair, "--json").stdout)["comparisons"]
     assert one.keys() == {
-        "task", "data_digest", "history", "score", "first", "second", "difference", "wins", "losses", "ties",
+        "task", "data_digest", "score", "first", "second", "difference", "wins", "losses", "ties",
         "mcnemar_p", "notes", "types",
     }  # fmt: skip
     assert one["wins"] + one["losses"] + one["ties"] == one["difference"]["n"]

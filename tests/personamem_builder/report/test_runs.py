@@ -190,11 +190,11 @@ def test_a_run_with_another_history_hides_none_with_the_users_own(tmp_path):
         return write_run(tmp_path / folder, lines, date, configs=configs)
 
     older = write("before_there_were_others", DATE)
-    write("full", LATER, history="full")
-    write("wrong", LATER, history="wrong_user")
-    write("evidence", LATER, history="evidence")
+    write("full", LATER, memory="full")
+    write("wrong", LATER, memory="wrong-user")
+    write("oracle", LATER, memory="oracle")
     reading = read_runs([tmp_path])
-    assert sorted(run.history for run in reading.runs) == ["evidence", "full", "wrong_user"]
+    assert sorted(run.shown.memory for run in reading.runs) == ["full", "oracle", "wrong-user"]
     (note,) = reading.notes
     assert str(older) in note
 

@@ -16,7 +16,7 @@ from personamem_builder.cli.report import report
 from personamem_builder.report.answers import Answer
 from personamem_builder.report.json_form import to_json
 from personamem_builder.report.render import to_latex, to_markdown, to_text
-from personamem_builder.report.runs import Run, Subset
+from personamem_builder.report.runs import Run, Shown, Subset
 from personamem_builder.report.table import Hard, Row, Table, build_table, build_tables, group_runs, published_for
 from personamem_builder.schema import SHORT_TYPES, option_text
 
@@ -232,13 +232,13 @@ def test_floors_computed_here_are_marked_and_count_as_floors():
     assert "below the best floor (floor: longest, 50.0%)" in table.notes[0]
 
 
-def test_published_scores_stand_beside_whole_runs_on_the_whole_history_only():
+def test_published_scores_stand_beside_whole_runs_only():
     def quoted(**changes):
         (group,) = group_runs([make_run("m", make_answers([1, 0]), split="32k", **changes)])
         return [one.system for one in published_for(group)]
 
     assert "GPT-4o" in quoted()
-    assert quoted(limit=2.0) == quoted(history="evidence") == quoted(subset=Subset("hard.json", 2, "f")) == []
+    assert quoted(limit=2.0) == quoted(subset=Subset("hard.json", 2, "f")) == []
     (blocks,) = group_runs([make_run("m", make_answers([1, 0]), split="7blocks")])
     assert published_for(blocks) == ()
     (group,) = group_runs([make_run("m", make_answers([1, 0]), split="32k")])
@@ -333,33 +333,45 @@ def test_each_subset_of_a_data_set_has_a_table():
     }
 
 
-def test_each_history_has_a_table_and_no_part_in_the_context_gain():
+def test_memories_are_rows_of_one_table_with_their_gain_and_their_gap_to_the_evidence_alone():
     runs = [
-        make_run("m", make_answers([0, 0, 0, 1]), history="wrong_user"),
-        make_run("m", make_answers([1, 1, 1, 0]), history="evidence"),
-        make_run("m", make_answers([1, 0, 1, 1])),
-        make_run("m", make_answers([0, 0, 1, 0]), task="personamem_32k_nocontext"),
+        make_run("m", make_answers([0, 0, 0, 1]), shown=Shown("wrong-user")),
+        make_run("m", make_answers([1, 1, 1, 1]), shown=Shown("oracle")),
+        make_run("m", make_answers([1, 0, 1, 1]), shown=Shown("bm25", (("k", "10"),))),
+        make_run("m", make_answers([1, 0, 0, 1])),
+        make_run("m", make_answers([0, 0, 1, 0]), shown=Shown("none")),
     ]
-    tables = build_tables(runs)
-    assert [table.history for table in tables] == ["full", "evidence", "wrong_user"]
-    assert [[(row.label, row.overall.value) for row in table.rows[1:]] for table in tables] == [
-        [("m", 0.75), ("m (no context)", 0.25)],
-        [("m", 0.75)],
-        [("m", 0.25)],
+    table = only(build_tables(runs))
+    assert [(row.label, row.memory, row.overall.value) for row in table.rows[1:]] == [
+        ("m [oracle]", "oracle", 1.0),
+        ("m [bm25, k=10]", "bm25", 0.75),
+        ("m", "full", 0.5),
+        ("m (no context)", "none", 0.25),
+        ("m [wrong-user]", "wrong-user", 0.25),
     ]
-    full, *others = tables
-    assert row_of(full, "m").context_gain.value == pytest.approx(2 / 3)
-    assert all(row.context_gain is None for table in others for row in table.rows)
-    assert full.notes == []
-    for table in others:
-        assert any(f"Asked with history={table.history}" in note for note in table.notes)
-        assert f"personamem_32k (data abc, history {table.history})" in to_text(tables, 120)
-    assert [table["history"] for table in to_json(tables)["tables"]] == ["full", "evidence", "wrong_user"]
+    assert row_of(table, "m [bm25, k=10]").context_gain.value == pytest.approx((0.75 - 0.25) / 0.75)
+    assert row_of(table, "m [bm25, k=10]").oracle_gap.value == pytest.approx(0.25)
+    assert row_of(table, "m").oracle_gap.value == pytest.approx(0.5)
+    assert row_of(table, "m [oracle]").oracle_gap is None
+    assert row_of(table, "m (no context)").context_gain is None
+    assert [row["memory"] for row in to_json([table])["tables"][0]["rows"]][1:3] == ["oracle", "bm25"]
+    assert "to oracle" in to_text([table], 200)
+
+
+def test_a_tainted_run_is_marked_wherever_it_is_shown():
+    table = only(build_tables([make_run("m", make_answers([1, 1]), shown=Shown("cheat", tainted=2))]))
+    assert [row.label for row in table.rows[1:]] == ["m [cheat, TAINTED]"]
+    assert any(note.startswith("TAINTED: m [cheat, TAINTED]") and "2 questions" in note for note in table.notes)
+
+
+def test_failures_of_a_memory_system_are_told():
+    table = only(build_tables([make_run("m", make_answers([1, 1]), shown=Shown("mem0", failed=1))]))
+    assert any("failed for 1 question" in note for note in table.notes)
 
 
 def test_below_the_floor_is_where_a_model_with_a_wrong_history_belongs():
-    for history, warned in (("full", True), ("evidence", True), ("wrong_user", False)):
-        (table,) = build_tables([make_run("m", make_answers([0, 0, 0, 0]), history=history)])
+    for memory, warned in (("full", True), ("oracle", True), ("wrong-user", False)):
+        (table,) = build_tables([make_run("m", make_answers([0, 0, 0, 0]), shown=Shown(memory))])
         assert any("below the best floor" in note for note in table.notes) == warned
 
 
@@ -479,7 +491,7 @@ def test_the_command_prints_json(results):
     assert printed["schema_version"] == 1
     (table,) = printed["tables"]
     assert table.keys() == {
-        "task", "data_digest", "subset", "history", "limit", "rows", "hard_file", "quoted", "notes", "analyses",
+        "task", "data_digest", "subset", "limit", "rows", "hard_file", "quoted", "notes", "analyses",
         "left_out",
     }  # fmt: skip
     assert (table["limit"], table["hard_file"]) == (None, None)
@@ -503,7 +515,7 @@ def test_the_command_prints_json(results):
     assert "comparisons" not in printed
     assert (table["task"], table["data_digest"]) == ("personamem_32k", "abc")
     assert table["notes"] == ["The quoted scores are on the official release."]
-    assert (table["subset"], table["history"]) == (None, "full")
+    assert table["subset"] is None
     assert [(row["model"], row["floor"], row["context"], row["score"]) for row in table["rows"]] == [
         ("chance", True, True, None),
         ("floor: longest", True, True, "acc"),
@@ -513,8 +525,8 @@ def test_the_command_prints_json(results):
     for row in table["rows"]:
         assert row.keys() == {
             "model", "score", "floor", "context", "computed", "n", "overall", "macro", "types", "chance_corrected",
-            "context_gain", "paired_difference", "hard", "effective_n", "invalid_rate", "skipped_rate",
-            "truncated_rate",
+            "context_gain", "paired_difference", "oracle_gap", "memory", "hard", "effective_n", "invalid_rate",
+            "skipped_rate", "truncated_rate",
         }  # fmt: skip
         assert tuple(row["types"]) == QUESTION_TYPES
         assert row["n"] == 6
@@ -556,14 +568,14 @@ def test_the_next_step_is_the_run_without_context(tmp_path):
     json.loads(result.stdout)
 
 
-def test_no_further_run_is_asked_for_beside_another_history(tmp_path):
+def test_no_further_run_is_asked_for_beside_another_memory(tmp_path):
     write_run(tmp_path / "wrong", {"personamem_32k": [1.0, 0]}, "hf", model_args="pretrained=org/model")
     path = tmp_path / "wrong" / f"results_{DATE}.json"
     assert "next: " in invoke(tmp_path).stderr
-    path.write_text(path.read_text().replace('"data":', '"history": "wrong_user", "data":'), encoding="utf-8")
+    path.write_text(path.read_text().replace('"data":', '"memory": "wrong-user", "data":'), encoding="utf-8")
     result = invoke(tmp_path)
-    assert "history wrong_user" in result.stdout
-    assert result.stderr == ""
+    assert "[wrong-user]" in result.stdout
+    assert "nocontext" not in result.stderr
 
 
 def test_the_default_folder_is_results(results, monkeypatch):

@@ -1,0 +1,111 @@
+"""Memory systems on the 32k split: taking each history in once against rebuilding the store for every question.
+
+Both sides run `bm25` with k = 10 in this process, with all libraries loaded:
+  once     `run_memory`: each context is walked once, questions are asked where they stand, results are written
+  rebuild  for every question a new system takes in all sessions before it and is asked once; nothing is written
+Rebuilding is timed on some contexts only, and counted on all. BM25 takes no time to take in a session: with a system
+that calls a language model for each, the sessions taken in are the time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from support.measure import Target, add_release, argument_parser, conclude, interleave, median_ratio, print_table
+
+_QUICK_CONTEXTS = 4
+K = 10
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argument_parser(__doc__)
+    add_release(parser)
+    args = parser.parse_args()
+    from personamem_builder.contexts import iter_contexts
+    from personamem_builder.dataset.folder import contexts_path
+    from personamem_builder.dataset.load import read_questions
+    from personamem_builder.dataset.official import import_release
+    from personamem_builder.memory.history import cut_sessions
+
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary) / "personamem"
+        import_release(args.release, folder)
+        rows = read_questions(folder, "32k").to_pylist()
+        contexts = list(iter_contexts(folder / contexts_path("32k")))
+        asked: dict[str, list[Any]] = {context["shared_context_id"]: [] for context in contexts}
+        for row in rows:
+            asked[row["shared_context_id"]].append(row)
+        counts = {"sessions": [0, 0], "messages": [0, 0], "calls": [0, 0]}
+        for context in contexts:
+            questions = asked[context["shared_context_id"]]
+            walk = cut_sessions(context, [row["end_index_in_shared_context"] for row in questions])
+            alone = [cut_sessions(context, [row["end_index_in_shared_context"]]) for row in questions]
+            for i, sides in enumerate(([walk], alone)):
+                counts["sessions"][i] += sum(len({session.number for session in side}) for side in sides)
+                counts["messages"][i] += sum(len(session.messages) for side in sides for session in side)
+                counts["calls"][i] += sum(map(len, sides))
+        some = contexts[:_QUICK_CONTEXTS]
+        time_once(folder, None)  # loads what is loaded on first use
+        seconds = interleave(
+            {
+                "once, all questions": lambda: time_once(folder, None),
+                "once, some contexts": lambda: time_once(folder, {c["shared_context_id"] for c in some}),
+                "rebuild, some contexts": lambda: time_rebuild(some, asked),
+            },
+            2 if args.quick else 7,
+        )
+    print(f"release: {args.release.name}, split 32k: {len(rows):,} questions about {len(contexts):,} histories")
+    print_table(
+        "Taken in",
+        ["", "once", "rebuild", "ratio"],
+        [[name, f"{once:,}", f"{again:,}", f"{again / once:.1f}"] for name, (once, again) in counts.items()],
+    )
+    print_table(
+        f"{len(seconds['once, all questions'])} rounds, interleaved; some contexts: {len(some)}",
+        ["side", "median s", "min s", "max s"],
+        [[name, f"{statistics.median(v):.2f}", f"{min(v):.2f}", f"{max(v):.2f}"] for name, v in seconds.items()],
+    )
+    ratio = median_ratio(seconds["once, some contexts"], seconds["rebuild, some contexts"])
+    targets = [
+        Target(
+            "sessions taken in once, of those of rebuilding", counts["sessions"][0] / counts["sessions"][1], 1 / 12, "x"
+        ),
+        Target("BM25 over all questions", statistics.median(seconds["once, all questions"]), 20, "s"),
+        Target("time of once / rebuild, some contexts", ratio, 1, "x"),
+    ]
+    conclude(args, targets, {"counts": counts, "seconds": seconds})
+
+
+def time_once(folder: Path, contexts: set[str] | None) -> float:
+    """Return the seconds of a run of the runner."""
+    from personamem_builder.memory.registry import find_system
+    from personamem_builder.memory.runner import run_memory
+
+    with tempfile.TemporaryDirectory() as out:
+        started = time.perf_counter()
+        run_memory(folder, "32k", find_system("bm25"), K, out=Path(out) / "store", contexts=contexts)
+        return time.perf_counter() - started
+
+
+def time_rebuild(contexts: list[Any], asked: dict[str, list[Any]]) -> float:
+    """Return the seconds of a system rebuilt for every question of some contexts."""
+    from personamem_builder.memory.bm25 import Bm25
+    from personamem_builder.memory.history import cut_sessions
+
+    started = time.perf_counter()
+    for context in contexts:
+        for row in asked[context["shared_context_id"]]:
+            system = Bm25()
+            for session in cut_sessions(context, [row["end_index_in_shared_context"]]):
+                system.add_session(session)
+            system.search(row["user_question_or_message"], K)
+    return time.perf_counter() - started
+
+
+if __name__ == "__main__":
+    main()

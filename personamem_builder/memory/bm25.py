@@ -1,0 +1,72 @@
+"""The memory system `bm25`: the messages, or sessions, that share the rarest words with the question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from personamem_builder.memory.retrieval import Unit, check_unit, missing_extra, units_of
+from personamem_builder.memory.system import Memory, Session
+
+if TYPE_CHECKING:
+    import bm25s
+
+
+class Bm25:
+    """BM25 (Lucene's variant, k1 = 1.5, b = 0.75) over what has been said so far, without English stop words.
+
+    Args:
+        unit: What is indexed and returned: `message` or `session`.
+
+    Raises:
+        UserError: There is no such unit, or `bm25s` is not installed.
+    """
+
+    version = 1
+
+    def __init__(self, unit: Unit = "message") -> None:
+        try:
+            import bm25s  # noqa: F401
+        except ModuleNotFoundError as error:
+            raise missing_extra("bm25", error, "memory") from error
+        self._unit = check_unit(unit)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._units: list[Memory] = []
+        self._words: list[list[str]] = []
+        self._index: bm25s.BM25 | None = None
+
+    def add_session(self, session: Session) -> None:
+        """Take in the next conversation."""
+        units = units_of(session, self._unit)
+        self._units += units
+        self._words += [_words(unit.text) for unit in units]
+        self._index = None
+
+    def search(self, query: str, k: int) -> Sequence[Memory]:
+        """Return the `k` units with the highest score; of equal ones the later, since users change."""
+        import numpy as np
+
+        words = _words(query)
+        if self._index is None and any(self._words):
+            self._index = _index(self._words)
+        scores = self._index.get_scores(words) if self._index and words else np.zeros(len(self._units))
+        order = np.lexsort((-np.arange(len(scores)), -scores))
+        return [self._units[i] for i in order[:k]]
+
+
+def _words(text: str) -> list[str]:
+    import bm25s
+
+    words: list[str] = bm25s.tokenize([text], stopwords="en", return_ids=False, show_progress=False)[0]
+    return words
+
+
+def _index(words: list[list[str]]) -> bm25s.BM25:
+    import bm25s
+
+    index = bm25s.BM25()
+    index.index(words, show_progress=False)
+    return index

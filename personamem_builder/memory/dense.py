@@ -1,0 +1,157 @@
+"""The memory system `dense`: the messages, or sessions, whose embeddings are nearest to the question's."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from personamem_builder.memory.retrieval import Unit, check_unit, missing_extra, units_of
+from personamem_builder.memory.system import Memory, Session
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Vectors = npt.NDArray[np.float32]
+    Encoder = Callable[[list[str]], Vectors]
+    """Gives a row for each text."""
+
+
+class Dense:
+    """Cosine similarity of sentence embeddings.
+
+    Embeddings are kept on disk under the digest of the model's name and the text: each distinct text is embedded once,
+    over all contexts and runs.
+
+    Args:
+        model: A model of sentence-transformers: its name on the Hub, or a folder.
+        unit: What is embedded and returned: `message` or `session`. Models cut long texts: sessions may not fit.
+        encoder: Embeds texts in place of sentence-transformers; `model` is then its name in the cache.
+        cache: Folder of the embeddings. By default in the cache of datasets.
+
+    Raises:
+        UserError: There is no such unit, `sentence-transformers` is not installed, or the model cannot be loaded.
+    """
+
+    version = 1
+
+    def __init__(
+        self,
+        model: str = "BAAI/bge-m3",
+        unit: Unit = "message",
+        encoder: Encoder | None = None,
+        cache: str | Path | None = None,
+    ) -> None:
+        self._unit = check_unit(unit)
+        self._embeddings = Embeddings(model, encoder or sentence_encoder(model), cache)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget everything but the embeddings, which are of texts, not of users."""
+        self._units: list[Memory] = []
+        self._vectors: list[Vectors] = []
+
+    def add_session(self, session: Session) -> None:
+        """Take in the next conversation."""
+        units = units_of(session, self._unit)
+        if units:
+            self._units += units
+            self._vectors.append(self._embeddings.of([unit.text for unit in units]))
+
+    def search(self, query: str, k: int) -> Sequence[Memory]:
+        """Return the `k` units nearest to the query; of equal ones the later, since users change."""
+        import numpy as np
+
+        if not self._units:
+            return []
+        scores = np.concatenate(self._vectors) @ self._embeddings.of([query])[0]
+        order = np.lexsort((-np.arange(len(scores)), -scores))
+        return [self._units[i] for i in order[:k]]
+
+
+class Embeddings:
+    """Embeddings of unit length, each computed once and kept in an SQLite file.
+
+    Args:
+        model: What names the model in the file.
+        encoder: Embeds texts.
+        cache: Folder of the file. By default in the cache of datasets.
+    """
+
+    def __init__(self, model: str, encoder: Encoder, cache: str | Path | None = None) -> None:
+        self._model = model
+        self._encoder = encoder
+        self._path = _cache_file(cache)
+
+    def of(self, texts: list[str]) -> Vectors:
+        """Return a row for each text."""
+        import sqlite3
+
+        import numpy as np
+
+        # A connection for each call: systems are called from threads, and several runs may share the file.
+        connection = sqlite3.connect(self._path, timeout=60)
+        try:
+            connection.execute("CREATE TABLE IF NOT EXISTS embeddings (key BLOB PRIMARY KEY, vector BLOB)")
+            keys = [self._key(text) for text in texts]
+            known: dict[bytes, Any] = {}
+            for key in dict.fromkeys(keys):
+                for (vector,) in connection.execute("SELECT vector FROM embeddings WHERE key = ?", (key,)):
+                    known[key] = np.frombuffer(vector, dtype=np.float32)
+            lacking = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+            if lacking:
+                vectors = _unit_length(np.asarray(self._encoder(list(lacking.values())), dtype=np.float32))
+                known |= dict(zip(lacking, vectors, strict=True))
+                rows = [(key, known[key].tobytes()) for key in lacking]
+                with connection:
+                    connection.executemany("INSERT OR REPLACE INTO embeddings VALUES (?, ?)", rows)
+        finally:
+            connection.close()
+        return np.stack([known[key] for key in keys])
+
+    def _key(self, text: str) -> bytes:
+        return hashlib.sha256(f"{self._model}\0{text}".encode("utf-8", "surrogatepass")).digest()
+
+
+def sentence_encoder(model: str) -> Encoder:
+    """Return the encoder of a model of sentence-transformers.
+
+    Raises:
+        UserError: The library is not installed, or the model cannot be loaded.
+    """
+    from generation.errors import UserError
+
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ModuleNotFoundError as error:
+        raise missing_extra("dense", error, "dense") from error
+    try:
+        loaded = SentenceTransformer(model)
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"the embedding model {model} cannot be loaded: {error}",
+            "name a model of sentence-transformers on the Hub, or its folder, with --set model=…",
+        ) from error
+
+    def encode(texts: list[str]) -> Vectors:
+        vectors: Vectors = loaded.encode(texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True)
+        return vectors
+
+    return encode
+
+
+def _unit_length(vectors: Vectors) -> Vectors:
+    import numpy as np
+
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return (vectors / np.where(lengths == 0, 1, lengths)).astype(np.float32)
+
+
+def _cache_file(cache: str | Path | None) -> Path:
+    from personamem_builder.dataset.locate import cache_folder
+
+    folder = Path(cache) if cache is not None else cache_folder() / "embeddings"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / "embeddings.sqlite"

@@ -1,0 +1,172 @@
+"""The measures of a memory system as a table, and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from personamem_builder.memory.measures import (
+    DISTANCES,
+    Compared,
+    Costs,
+    Found,
+    Measure,
+    by_slice,
+    costs,
+    distance_class,
+    estimate,
+    returns_everything,
+)
+from personamem_builder.memory.store import MemoryStore
+
+ALL: Final = "all"
+_SLICED: Final = ("evidence recall", "stale evidence", "answers by rules", "own answers", "tokens per query")
+"""What is told by question type and by distance too."""
+
+Row = Mapping[str, Any]
+
+
+def summarise(found: Sequence[Found], measures: Sequence[Measure]) -> dict[str, Any]:
+    """Return the measures over all questions, and by type and distance.
+
+    Args:
+        found: What each question was given.
+        measures: Its measures.
+
+    Returns:
+        JSON: `questions`, `returns_everything` and `measures`, a list of `{measure, unit, slice, value, low, high, n}`.
+        Shares are fractions, with 95 % intervals clustered by persona.
+    """
+    rows = {one.row["question_id"]: one.row for one in found}
+    types = by_slice(rows.values(), lambda row: str(row["question_type"]))
+    distances = by_slice(rows.values(), distance_class)
+    order = [distance_class({"distance_to_ref_in_blocks": first}) for first in DISTANCES]
+    slices: dict[str, set[str] | None] = {ALL: None}
+    slices |= {name: types[name] for name in sorted(types)}
+    slices |= {name: distances[name] for name in order if name in distances}
+    lines = []
+    for measure in measures:
+        for name, ids in slices.items():
+            value = estimate(measure, rows, ids) if ids is None or measure.name in _SLICED else None
+            if value is not None:
+                lines.append(
+                    {
+                        "measure": measure.name,
+                        "unit": measure.unit,
+                        "slice": name,
+                        "value": value.value,
+                        "low": value.low,
+                        "high": value.high,
+                        "n": value.n,
+                    }
+                )
+    return {"questions": len(found), "returns_everything": returns_everything(measures), "measures": lines}
+
+
+def of_store(store: MemoryStore) -> dict[str, Any]:
+    """Return what a run took and what was wrong with what was given back, as JSON."""
+    lines = list(store.questions.values())
+    first = next((line["error"] for line in [*store.sessions, *lines] if line["error"]), None)
+    return {
+        **store.about,
+        "store": str(store.folder),
+        "digest": store.digest,
+        "tainted": len(store.tainted),
+        "taint": [[key, *taint] for key in store.tainted for taint in store.questions[key]["taint"]][:_SHOWN],
+        "faults": dict(Counter(fault for line in lines for fault in line["faults"])),
+        "failed_queries": sum(bool(line["error"]) for line in lines),
+        "empty_queries": sum(not line["memories"] and not line["error"] for line in lines),
+        "first_error": first,
+        "costs": costs(store)._asdict(),
+    }
+
+
+_SHOWN: Final = 20
+
+
+def to_text(summary: Mapping[str, Any]) -> str:
+    """Return a summary as tables for a terminal."""
+    shown = [line for line in summary["measures"] if line["slice"] == ALL]
+    parts = [table(["measure", "value", "95 % interval", "n"], [_overall(line) for line in shown])]
+    names = [line["measure"] for line in shown if line["measure"] in _SLICED]
+    cells = {(line["slice"], line["measure"]): _number(line["value"], line["unit"]) for line in summary["measures"]}
+    counts: dict[str, int] = {}
+    for line in summary["measures"]:
+        counts[line["slice"]] = max(line["n"], counts.get(line["slice"], 0))
+    slices = [name for name in counts if name != ALL]
+    if slices:
+        parts.append(
+            table(["", *names, "n"], [[s, *(cells.get((s, n), "") for n in names), str(counts[s])] for s in slices])
+        )
+    return "\n\n".join([*parts, *_remarks(summary)])
+
+
+def _remarks(summary: Mapping[str, Any]) -> list[str]:
+    remarks = []
+    if "costs" in summary:
+        cost: Costs = Costs(**summary["costs"])
+        line = f"{cost.sessions} sessions taken in, {cost.seconds_per_session:.3g} s each; {cost.tokens:,} tokens shown"
+        used = "".join(f"; {key} {value:,.6g}" for key, value in cost.usage.items())
+        remarks.append(f"{line}; {cost.seconds:,.3g} s in all{used}")
+        if cost.failed:
+            remarks.append(f"{cost.failed} of {cost.pieces} sessions FAILED to be taken in: {summary['first_error']}")
+    if summary["returns_everything"]:
+        remarks.append("It returns nearly all of the history: its recall says nothing about finding.")
+    if summary.get("failed_queries"):
+        remarks.append(f"{summary['failed_queries']} queries FAILED: {summary['first_error']}")
+    if summary.get("empty_queries"):
+        remarks.append(f"{summary['empty_queries']} queries found nothing")
+    if summary.get("faults"):
+        remarks.append("put right: " + ", ".join(f"{name} {count}" for name, count in summary["faults"].items()))
+    if summary.get("tainted"):
+        question, kind, text = summary["taint"][0]
+        remarks.append(
+            f"TAINTED: the memories of {summary['tainted']} questions hold what the history does not and the key does, "
+            f"such as, for question {question}, of its {kind}: {text!r}"
+        )
+    return ["\n".join(remarks)] if remarks else []
+
+
+def comparison_to_text(first: str, second: str, lines: Sequence[Compared]) -> str:
+    """Return a comparison of two systems as a table for a terminal; A and B are their names."""
+    rows = [
+        [
+            line.name,
+            _number(line.first, line.unit),
+            _number(line.second, line.unit),
+            _number(line.difference, line.unit, signed=True),
+            _interval(line.low, line.high, line.unit, signed=True),
+            str(line.n),
+        ]
+        for line in lines
+    ]
+    return f"A: {first}\nB: {second}\n\n" + table(["measure", "A", "B", "B - A", "95 % interval", "n"], rows)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table: the first column to the left, the others to the right."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    lines = []
+    for row in [header, ["-" * width for width in widths], *rows]:
+        rest = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        lines.append("  ".join([f"{row[0]:<{widths[0]}}", *rest]).rstrip())
+    return "\n".join(lines)
+
+
+def _overall(line: Mapping[str, Any]) -> list[str]:
+    unit = line["unit"]
+    return [line["measure"], _number(line["value"], unit), _interval(line["low"], line["high"], unit), str(line["n"])]
+
+
+def _number(value: float, unit: str, *, signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    if unit == "share":
+        return f"{100 * value:{sign}.1f} %"
+    return f"{value:{sign},.0f}" if unit == "tokens" else f"{value:{sign}.4f} s"
+
+
+def _interval(low: float | None, high: float | None, unit: str, *, signed: bool = False) -> str:
+    if low is None or high is None:
+        return ""
+    return f"{_number(low, unit, signed=signed)} to {_number(high, unit, signed=signed)}"

@@ -1,0 +1,160 @@
+"""`personamem memory`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_memories
+from command_line import Outcome, personamem
+from small_datasets import make_dataset
+
+from personamem_builder.dataset.load import iter_examples
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_dataset(tmp_path_factory.mktemp("generated"))
+
+
+@pytest.fixture(autouse=True)
+def _no_calls_yet() -> None:
+    small_memories.CALLS.clear()
+    small_memories.KEY.clear()
+
+
+def run(data: Path, system: str, *more: str | Path) -> Outcome:
+    return personamem("memory", "run", "--system", system, "--data", data, *more)
+
+
+def measures(outcome: Outcome) -> dict[str, float]:
+    assert outcome.exit_code == 0, outcome.err
+    lines: list[dict[str, Any]] = json.loads(outcome.out)["measures"]
+    return {line["measure"]: line["value"] for line in lines if line["slice"] == "all"}
+
+
+def test_a_run_prints_its_measures_and_the_next_command(generated: Path, tmp_path: Path) -> None:
+    outcome = run(generated, "bm25", "--k", "5", "--out", tmp_path / "out", "--answer", "rules")
+    assert outcome.exit_code == 0, outcome.err
+    for name in ("evidence recall", "evidence precision", "stale evidence", "share of history", "answers by rules"):
+        assert re.search(rf"^{name} +\d+\.\d % +\d+\.\d % to \d+\.\d % +\d+$", outcome.out, re.MULTILINE), name
+    assert re.search(r"^track_full_preference_evolution +\d", outcome.out, re.MULTILINE)
+    assert re.search(r"^0-1 sessions back +\d", outcome.out, re.MULTILINE)
+    assert "sessions taken in" in outcome.out
+    assert "TAINTED" not in outcome.out
+    assert f"the results are in {tmp_path / 'out'}" in outcome.err
+    metadata = json.loads(re.search(r"--metadata '(.*)' --model", outcome.err)[1])  # type: ignore[index]
+    assert metadata == {"data": str(generated), "memory": "bm25", "store": str(tmp_path / "out")}
+
+
+def test_rules_read_what_was_found_and_fall_between_the_oracle_and_another_user(generated: Path) -> None:
+    found = {
+        system: measures(run(generated, system, "--answer", "rules", "--json"))
+        for system in ("oracle", "bm25", "wrong-user", "none", "full")
+    }
+    read = {system: values["answers by rules"] for system, values in found.items()}
+    assert read["oracle"] == 1.0
+    assert read["none"] == 0.25
+    assert abs(read["wrong-user"] - 0.25) < 0.06
+    assert read["wrong-user"] < read["bm25"] < read["full"] < 1.0
+    assert found["oracle"]["evidence recall"] == found["full"]["evidence recall"] == 1.0
+    assert found["full"]["share of history"] == 1.0
+    assert 0.1 < found["bm25"]["evidence recall"] < 1.0
+
+
+def test_a_system_that_returns_everything_is_told_so(generated: Path) -> None:
+    outcome = run(generated, "bm25", "--k", "100000")
+    assert "It returns nearly all of the history" in outcome.out
+    assert "It returns nearly all" not in run(generated, "bm25", "--k", "3").out
+
+
+def test_the_same_command_goes_on_and_asks_nothing_twice(generated: Path, tmp_path: Path) -> None:
+    first = run(generated, "small_memories:Last", "--out", tmp_path / "out", "--json")
+    assert small_memories.CALLS
+    small_memories.CALLS.clear()
+    assert run(generated, "small_memories:Last", "--out", tmp_path / "out", "--json").out == first.out
+    assert small_memories.CALLS == []
+
+
+def test_recent_shows_as_much_as_it_is_told(generated: Path) -> None:
+    few = measures(run(generated, "recent", "--set", "tokens=500", "--json"))
+    many = measures(run(generated, "recent", "--set", "sessions=2", "--json"))
+    assert 0 < few["tokens per query"] <= 500 < many["tokens per query"]
+    assert few["evidence recall"] < many["evidence recall"] < 1
+
+
+def test_a_cheat_is_called_one(generated: Path, tmp_path: Path) -> None:
+    for row in iter_examples("32k", data=generated):
+        small_memories.KEY[row["user_question_or_message"]] = row["all_options"][row["answer_index"]]
+    outcome = run(generated, "small_memories:Cheats", "--out", tmp_path / "cheat")
+    assert re.search(
+        r"^TAINTED: the memories of \d+ questions hold what the history does not", outcome.out, re.MULTILINE
+    )
+    run(generated, "small_memories:Last", "--out", tmp_path / "last")
+    compared = personamem("memory", "compare", tmp_path / "last", tmp_path / "cheat", "--data", generated)
+    assert f"TAINTED: {tmp_path / 'cheat'}" in compared.out
+    assert f"TAINTED: {tmp_path / 'last'}" not in compared.out
+
+
+def test_two_systems_are_compared_in_pairs(generated: Path, tmp_path: Path) -> None:
+    run(generated, "bm25", "--k", "2", "--out", tmp_path / "a")
+    run(generated, "bm25", "--k", "8", "--set", "unit=message", "--out", tmp_path / "b")
+    outcome = personamem("memory", "compare", tmp_path / "a", tmp_path / "b", "--data", generated)
+    assert outcome.exit_code == 0, outcome.err
+    assert outcome.out.startswith(f"A: bm25 k=2 ({tmp_path / 'a'})\nB: bm25 unit=message k=8 ({tmp_path / 'b'})\n")
+    assert re.search(r"^evidence recall( +\d+\.\d %){2} +\+\d+\.\d % +[+-]\d+\.\d % to \+\d+\.\d % +\d+$", outcome.out,
+                     re.MULTILINE)  # fmt: skip
+    shown = json.loads(
+        personamem("memory", "compare", tmp_path / "a", tmp_path / "b", "--data", generated, "--json").out
+    )
+    lines = {line["name"]: line for line in shown["measures"]}
+    assert lines["evidence recall"]["difference"] > 0
+    assert (
+        lines["tokens per query"]["low"] < lines["tokens per query"]["difference"] < lines["tokens per query"]["high"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--system", "bm52"), "there is no memory system 'bm52'"),
+        (("--system", "small_memories:WithoutSearch"), "has no method search"),
+        (("--k", "0"), "k=0: a memory system is asked for one memory or more"),
+        (("--set", "unit"), "--set unit is no setting"),
+        (("--set", "unit=word"), "unit=word: there is no such unit"),
+        (("--set", "size=3"), "bm25 has no setting size"),
+        (("--timeout", "0"), "a system needs time"),
+        (("--split", "64k"), "has no split '64k'"),
+        (("--system", "recent"), "memory=recent takes tokens or sessions"),
+        (("--system", "recent", "--set", "tokens=0"), "tokens=0 is no positive whole number"),
+        (("--system", "none", "--set", "tokens=5"), "none is a control"),
+    ],
+)
+def test_bad_input_is_an_error(arguments: tuple[str, ...], message: str, generated: Path) -> None:
+    outcome = personamem("memory", "run", "--data", generated, *arguments)
+    assert outcome.exit_code == 1
+    assert message in outcome.err
+    assert outcome.out == ""
+
+
+def test_the_official_release_has_no_oracle_and_no_rules_but_can_be_searched(dataset_folder: Path) -> None:
+    for arguments in (("oracle",), ("bm25", "--answer", "rules")):
+        outcome = run(dataset_folder, *arguments)
+        assert outcome.exit_code == 1
+        assert "evidence stands" in outcome.err or "words of the banks" in outcome.err
+    found = measures(run(dataset_folder, "bm25", "--json"))
+    assert set(found) == {"share of history", "tokens per query", "seconds per query"}
+
+
+def test_what_holds_no_results_cannot_be_compared(generated: Path, dataset_folder: Path, tmp_path: Path) -> None:
+    run(generated, "bm25", "--out", tmp_path / "a")
+    run(dataset_folder, "bm25", "--out", tmp_path / "b")
+    for other, message in ((tmp_path, "holds no results"), (tmp_path / "b", "their data_digest differs")):
+        outcome = personamem("memory", "compare", tmp_path / "a", other, "--data", generated)
+        assert (outcome.exit_code, outcome.out) == (1, "")
+        assert message in outcome.err
+    outcome = personamem("memory", "compare", tmp_path / "a", tmp_path / "a", "--data", dataset_folder)
+    assert "were run on other data" in outcome.err

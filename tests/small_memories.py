@@ -1,0 +1,115 @@
+"""Memory systems that tests name as `small_memories:CLASS`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from personamem_builder.memory.system import Memory, Session
+
+CALLS: list[tuple[str, object]] = []
+"""What was called, with what; tests empty it."""
+
+KEY: dict[str, str] = {}
+"""For each question's text something of its key, for the cheat; tests fill it."""
+
+
+class Last:
+    """It remembers the last messages."""
+
+    def __init__(self) -> None:
+        self.told: list[Memory] = []
+
+    def reset(self) -> None:
+        CALLS.append(("reset", None))
+        self.told = []
+
+    def add_session(self, session: Session) -> None:
+        CALLS.append(("add_session", session))
+        self.told += [
+            Memory(message["content"], session.date, (i,))
+            for i, message in enumerate(session.messages, session.first_index)
+        ]
+
+    def search(self, query: str, k: int) -> Sequence[Memory]:
+        CALLS.append(("search", query))
+        return self.told[-k:]
+
+
+class Snapshots(Last):
+    """It can be put away and taken up again."""
+
+    def snapshot(self) -> bytes:
+        return json.dumps(self.told).encode()
+
+    def restore(self, content: bytes) -> None:
+        CALLS.append(("restore", None))
+        self.told = [Memory(text, date, tuple(places)) for text, date, places in json.loads(content)]
+
+
+class Interrupted(Last):
+    """The run that it is in is ended by Ctrl-C at its tenth call in all; another one goes on."""
+
+    def add_session(self, session: Session) -> None:
+        if len(CALLS) == STOP:
+            raise KeyboardInterrupt
+        super().add_session(session)
+
+    def search(self, query: str, k: int) -> Sequence[Memory]:
+        if len(CALLS) == STOP:
+            raise KeyboardInterrupt
+        return super().search(query, k)
+
+
+STOP = 10
+
+
+class InterruptedSnapshots(Interrupted, Snapshots):
+    """The same, and it can be put away."""
+
+
+class Foresees(Last):
+    """It claims messages that it has not been shown."""
+
+    def search(self, query: str, k: int) -> Sequence[Memory]:
+        return [Memory("They like tea.", "", (0, 10_000))]
+
+
+class Cheats(Last):
+    """It has the key, and gives it away."""
+
+    def search(self, query: str, k: int) -> Sequence[Memory]:
+        return [Memory(KEY[query])] if query in KEY else super().search(query, k)
+
+
+class Answers(Last):
+    """It answers itself, always with the first option."""
+
+    def answer(self, query: str, options: Sequence[str]) -> int:
+        CALLS.append(("answer", (query, list(options))))
+        return 0
+
+    def usage(self) -> dict[str, float]:
+        return {"calls": float(len(CALLS)), "dollars": 0.25 * len(CALLS)}
+
+
+class WithoutSearch:
+    """It lacks a method."""
+
+    def reset(self) -> None: ...
+
+    def add_session(self, session: Session) -> None: ...
+
+
+class OtherArguments(Last):
+    """Its search knows no k."""
+
+    def search(self, query: str) -> Sequence[Memory]:  # type: ignore[override]
+        return self.told
+
+
+class NeedsMore(Last):
+    """It needs a library that is not installed."""
+
+    def __init__(self) -> None:
+        import no_such_library  # noqa: F401
