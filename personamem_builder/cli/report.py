@@ -132,9 +132,8 @@ def _printed(content: Report | None, bench: BenchReport | None, form: _Form, *, 
         values = {}
         if content:
             values = to_json(content.tables, content.sections, content.comparisons if with_comparisons else None)
-        return json.dumps(
-            values | ({"persona_bench": bench_json(bench)} if bench else {}), indent=2, ensure_ascii=False
-        )
+        values |= {"persona_bench": bench_json(bench)} if bench else {}
+        return json.dumps(values, indent=2, ensure_ascii=False)
     if content and form != "text":
         if bench:
             click.echo("note: results of PERSONA-Bench have text and JSON only, they are left out", err=True)

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from generation.errors import UserError
-from personamem_builder.contexts import ContextStore, Message
+from personamem_builder.contexts import ContextStore, Message, iter_contexts
+from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.locate import DataSource
 from personamem_builder.memory.controls import Recent, WrongUser, check_evidence, recent
 from personamem_builder.memory.history import profile_index
+from personamem_builder.memory.measures import found_in_store, store_measures
 from personamem_builder.memory.registry import find_system, known_systems
 from personamem_builder.memory.runner import DEFAULT_K, check_k, run_memory
 from personamem_builder.memory.store import MemoryStore
+from personamem_builder.memory.summary import ALL, summarise
 from personamem_builder.memory.system import Memory
 
 FULL: Final = "full"
@@ -216,7 +219,10 @@ class Retrieved:
                 f"{lacking[0]}",
                 "finish it: the same `personamem memory run` goes on where it stopped",
             )
+        found = found_in_store(store, rows, iter_contexts(self._source.folder / contexts_path(split)))
+        measured = summarise(found, store_measures(store, found))
         self._metadata.update(
+            memory_measures=[line for line in measured["measures"] if line.pop("slice") == ALL],
             memory_store=str(store.folder),
             memory_digest=store.digest,
             memory_tainted=len(store.tainted),

@@ -90,7 +90,7 @@ def to_text(summary: Mapping[str, Any]) -> str:
     shown = [line for line in summary["measures"] if line["slice"] == ALL]
     parts = [table(["measure", "value", "95 % interval", "n"], [_overall(line) for line in shown])]
     names = [line["measure"] for line in shown if line["measure"] in _SLICED]
-    cells = {(line["slice"], line["measure"]): _number(line["value"], line["unit"]) for line in summary["measures"]}
+    cells = {(line["slice"], line["measure"]): number(line["value"], line["unit"]) for line in summary["measures"]}
     counts: dict[str, int] = {}
     for line in summary["measures"]:
         counts[line["slice"]] = max(line["n"], counts.get(line["slice"], 0))
@@ -133,9 +133,9 @@ def comparison_to_text(first: str, second: str, lines: Sequence[Compared]) -> st
     rows = [
         [
             line.name,
-            _number(line.first, line.unit),
-            _number(line.second, line.unit),
-            _number(line.difference, line.unit, signed=True),
+            number(line.first, line.unit),
+            number(line.second, line.unit),
+            number(line.difference, line.unit, signed=True),
             _interval(line.low, line.high, line.unit, signed=True),
             str(line.n),
         ]
@@ -156,10 +156,17 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _overall(line: Mapping[str, Any]) -> list[str]:
     unit = line["unit"]
-    return [line["measure"], _number(line["value"], unit), _interval(line["low"], line["high"], unit), str(line["n"])]
+    return [line["measure"], number(line["value"], unit), _interval(line["low"], line["high"], unit), str(line["n"])]
 
 
-def _number(value: float, unit: str, *, signed: bool = False) -> str:
+def number(value: float, unit: str, *, signed: bool = False) -> str:
+    """Return a value of a measure as it is shown.
+
+    Args:
+        value: The value.
+        unit: `share`, `tokens` or seconds.
+        signed: Whether a plus stands before what is not below 0.
+    """
     sign = "+" if signed else ""
     if unit == "share":
         return f"{100 * value:{sign}.1f} %"
@@ -169,4 +176,4 @@ def _number(value: float, unit: str, *, signed: bool = False) -> str:
 def _interval(low: float | None, high: float | None, unit: str, *, signed: bool = False) -> str:
     if low is None or high is None:
         return ""
-    return f"{_number(low, unit, signed=signed)} to {_number(high, unit, signed=signed)}"
+    return f"{number(low, unit, signed=signed)} to {number(high, unit, signed=signed)}"

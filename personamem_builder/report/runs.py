@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 from pydantic import BaseModel, Field, ValidationError
 
 from generation.errors import UserError
+from personamem_builder.memory.summary import number
 from personamem_builder.report.answers import (
     Answer,
     Fault,
@@ -60,12 +61,14 @@ class Shown(NamedTuple):
         settings: Those of the system, `k` among them, sorted by name.
         tainted: Questions for which the system returned text of the options that the history does not hold.
         failed: Questions for which the system failed.
+        measures: What retrieval was worth, in words: `evidence recall 30.0 %`.
     """
 
     memory: str = FULL
     settings: tuple[tuple[str, str], ...] = ()
     tainted: int = 0
     failed: int = 0
+    measures: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
@@ -318,6 +321,10 @@ def _shown(metadata: Mapping[str, Any]) -> Shown:
         tuple(sorted((_printable(str(name)), _printable(str(value))) for name, value in settings.items())),
         int(metadata.get("memory_tainted", 0)),
         int(metadata.get("memory_failed", 0)),
+        tuple(
+            f"{_printable(str(line['measure']))} {number(line['value'], line['unit'])}"
+            for line in metadata.get("memory_measures", ())
+        ),
     )
 
 

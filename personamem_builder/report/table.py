@@ -238,6 +238,7 @@ def _scope(group: Group) -> list[str]:
         for run in group.runs
         if run.shown.failed
     ]
+    notes += [f"{group.label(run)}: {', '.join(run.shown.measures)}." for run in group.runs if run.shown.measures]
     if group.limit is not None:
         notes.append(f"Partial runs: {group.limit} questions, not all; do not compare with whole runs.")
     return notes

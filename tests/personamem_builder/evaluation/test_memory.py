@@ -187,6 +187,9 @@ def test_the_results_name_the_memory_and_its_settings(generated: Path) -> None:
     _, named = ask(generated, memory="bm25", limit=1)
     assert (named["memory"], named["k"], named["settings"]) == ("bm25", 10, {})
     assert (named["memory_tainted"], named["memory_failed"]) == (0, 0)
+    measured = {line["measure"]: line["value"] for line in named["memory_measures"]}
+    assert 0 <= measured["evidence recall"] <= 1
+    assert 0 < measured["share of history"] < 1
     _, named = ask(generated, memory="bm25", k=2, settings={"unit": "session"}, limit=1)
     assert (named["k"], named["settings"]) == (2, {"unit": "session"})
     assert json.dumps(named)

@@ -364,6 +364,12 @@ def test_a_tainted_run_is_marked_wherever_it_is_shown():
     assert any(note.startswith("TAINTED: m [cheat, TAINTED]") and "2 questions" in note for note in table.notes)
 
 
+def test_what_retrieval_was_worth_is_told():
+    shown = Shown("bm25", measures=("evidence recall 30.0 %", "share of history 5.6 %"))
+    table = only(build_tables([make_run("m", make_answers([1, 1]), shown=shown)]))
+    assert "m [bm25]: evidence recall 30.0 %, share of history 5.6 %." in table.notes
+
+
 def test_failures_of_a_memory_system_are_told():
     table = only(build_tables([make_run("m", make_answers([1, 1]), shown=Shown("mem0", failed=1))]))
     assert any("failed for 1 question" in note for note in table.notes)
