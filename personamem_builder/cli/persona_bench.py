@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from personamem_builder.persona_bench.records import TASKS
+
+if TYPE_CHECKING:
+    from personamem_builder.persona_bench.report import Report
+
+_PIPED_WIDTH: Final = 120
 
 
 @click.group(name="persona-bench")
@@ -51,13 +60,63 @@ def audit(folder: Path) -> None:
 
     Ends with exit code 1 if anything leaks.
     """
+    show_audit(folder)
+
+
+def is_persona_bench(path: Path) -> bool:
+    """Say whether a path is a PERSONA-Bench folder."""
+    from personamem_builder.persona_bench.write import FORMAT, MANIFEST
+
+    try:
+        return bool(json.loads((path / MANIFEST).read_text(encoding="utf-8"))["format"] == FORMAT)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def show_audit(folder: Path) -> None:
+    """Print an audit of a PERSONA-Bench folder, and exit with 1 if anything leaks."""
     from personamem_builder.persona_bench.audit import audit_folder, render
 
     found = audit_folder(folder)
     click.echo(render(found))
     if found.leaks:
         sys.exit(1)
-    click.echo(f"next: personamem eval --tasks persona_bench --metadata data={folder}", err=True)
+    click.echo(f"next: personamem eval --tasks persona_bench --log_samples --metadata data={folder}", err=True)
+
+
+@persona_bench.command("report", epilog="Example: personamem persona-bench report results/")
+@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def report(results: tuple[Path, ...], as_json: bool) -> None:
+    """Show what models and floors score in each condition, and how conditions differ.
+
+    RESULTS are results_<date>.json files of `personamem eval --log_samples`, or folders that hold some; by default
+    the folder `results`.
+
+    Intervals are clustered by author; differences between conditions are paired, item by item. Below them stands the
+    table that the source published, with the floors that reach its cells.
+    """
+    from personamem_builder.persona_bench.report import to_json
+
+    content = read_bench(results or (Path("results"),))
+    click.echo(json.dumps(to_json(content), indent=2, ensure_ascii=False) if as_json else bench_text(content))
+
+
+def read_bench(results: Sequence[Path]) -> Report:
+    """Read PERSONA-Bench results, and print notes on them."""
+    from personamem_builder.persona_bench.report import make_report
+
+    content = make_report(results)
+    for note in content.notes:
+        click.echo(f"note: {note}", err=True)
+    return content
+
+
+def bench_text(content: Report) -> str:
+    """Return a report in plain text, as wide as the terminal."""
+    from personamem_builder.persona_bench.report import render_report
+
+    return render_report(content, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns)
 
 
 @persona_bench.command("evaluate-log", epilog="Example: personamem persona-bench evaluate-log log.jsonl --task impact")
