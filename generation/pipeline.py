@@ -14,7 +14,7 @@ from generation.config import Config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE, BackendName, make_backend, parse_backend
 from generation.llm.cache import ReplyCache
-from generation.llm.client import Account, Client, ReplyError
+from generation.llm.client import Account, Backend, Client, ReplyError
 from generation.llm.ledger import Ledger
 from generation.llm.offline.backend import OfflineBackend
 from generation.parallel import ordered_results, process_pool
@@ -237,15 +237,18 @@ class _Runner:
         if budget is not None or asked:
             self._ledger = Ledger(store.folder / LEDGER, work.config.llm.prices, budget)
             self._ledger.require_prices(asked)
-        self._clients = {stage: self._client(stage, name) for stage, name in names.items()}
+        # Stages share a model: a local one is large, and an endpoint counts requests whoever sends them.
+        backends = {
+            name: make_backend(name, work.config, work.banks) for name in set(names.values()) if not name.is_offline
+        }
+        self._clients = {stage: self._client(stage, name, backends) for stage, name in names.items()}
 
-    def _client(self, stage: str, name: BackendName) -> Client:
+    def _client(self, stage: str, name: BackendName, backends: Mapping[BackendName, Backend]) -> Client:
         if name.is_offline:
             return self._work.client()
         assert self._ledger is not None
         account = Account(self._ledger, stage, name.model, self._work.config.llm.max_tokens)
-        backend = make_backend(name, self._work.config, self._work.banks)
-        return Client(backend, ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account)
+        return Client(backends[name], ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account)
 
     def __enter__(self) -> _Runner:
         self._forget_failures()

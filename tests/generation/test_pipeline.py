@@ -28,6 +28,7 @@ from generation.banks.load import shipped_topics
 from generation.config import Config, load_config
 from generation.errors import UserError
 from generation.grammar import mentions
+from generation.llm.client import Call, Completion, ReplyError
 from generation.llm.offline.fillers import filler
 from generation.pipeline import STAGES, Work, generate
 from generation.records import QUESTION_TYPES, Filler, History, Persona, Question, Session
@@ -590,3 +591,22 @@ def test_a_run_of_one_period_without_updates_is_possible(tmp_path: Path) -> None
     run = Run(work_of(config), tmp_path / "run")
     assert len(run.sessions) == 2
     assert len(run.questions) == 2 * 4
+
+
+def test_a_model_is_loaded_once_for_all_stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    class Model:
+        identity = {"backend": "hf"}  # noqa: RUF012
+
+        def __init__(self, path: str, **_: object) -> None:
+            loaded.append(path)
+
+        def complete(self, call: Call) -> Completion:
+            raise ReplyError("it says nothing", "")
+
+    monkeypatch.setattr("generation.llm.local.LocalModel", Model)
+    work = tiny_work()._replace(backend="hf:large")
+    with pytest.raises(UserError, match="0 of 2 personas came out; the first: it says nothing"):
+        generate(work, RunStore.open(tmp_path / "run", work.fingerprint()))
+    assert loaded == ["large"]
