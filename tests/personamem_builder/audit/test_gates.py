@@ -247,7 +247,7 @@ UNJUDGED = {
     "integrity.across_personas",
     "reader.first_held",
     "reader.last_mentioned",
-    "model.evidence",
+    "model.oracle",
     "model.full",
     "model.context_gain",
     "model.full_minus_wrong_user",
