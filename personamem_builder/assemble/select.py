@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -145,7 +146,7 @@ def fill(
             before[rng.randrange(len(sessions))].append(_filler_block(filler.id))
     if tokens < least:
         average = sum(filler.num_tokens for filler in fillers) / len(fillers) if fillers else 600
-        missing = int((least - tokens) / average) + 1
+        missing = math.ceil((least - tokens) / average)
         raise UserError(
             f"persona {material.persona.persona_id} cannot fill the split {size.split}: its {len(sessions)} sessions "
             f"(of at most {size.n_blocks}) and all {len(fillers)} fillers have {tokens:,} tokens of at least "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from small_contexts import wordless, wordless_fillers
 
@@ -167,6 +167,7 @@ def test_without_a_limit_there_are_no_fillers(user: int, seed: int) -> None:
 
 @settings(max_examples=50)
 @given(users, st.integers(0, 20), st.integers(60_000, 200_000), seeds)
+@example(user=4, count=10, max_tokens=60_100, seed=0)  # with 41 more it is as long as it must be, to the token
 def test_too_few_fillers_are_counted(user: int, count: int, max_tokens: int, seed: int) -> None:
     material = wordless(user)
     size = Size("own", 16, max_tokens, 40, 12)
