@@ -1,9 +1,11 @@
-"""Files that are either whole or absent."""
+"""Files and folders that are either whole or absent."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,60 @@ def replacing(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing_folder(out: Path) -> Iterator[Path]:
+    """Give a new folder to fill; it takes the place of `out` when the block ends well.
+
+    Until then the old one is as it was, also after a kill. Two processes that make the same folder wait for each other.
+
+    Args:
+        out: The folder to make or replace; where it is a link, what it points to. Whether it may be replaced is the
+            caller's to say.
+    """
+    from filelock import FileLock
+
+    if out.is_symlink():
+        out = out.resolve()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    name = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:16]
+    with FileLock(Path(tempfile.gettempdir()) / f"personamem-{name}.lock"):
+        for left in out.parent.glob(f".{out.name}.new-*"):  # by a run that was killed: the lock is ours
+            shutil.rmtree(left, ignore_errors=True)
+        yield from _swapped_in(out)
+
+
+def _swapped_in(out: Path) -> Iterator[Path]:
+    old = out.with_name(f".{out.name}.old")
+    if old.exists() and not out.exists():  # killed between the two renames below
+        old.rename(out)
+    new = Path(tempfile.mkdtemp(prefix=f".{out.name}.new-", dir=out.parent))
+    new.chmod(0o755)  # mkdtemp makes it private
+    try:
+        yield new
+        _sync(new)
+        shutil.rmtree(old, ignore_errors=True)
+        if out.exists():
+            out.rename(old)
+        try:
+            new.rename(out)
+        except OSError:
+            if old.exists():
+                old.rename(out)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    for path in [*folder.rglob("*"), folder]:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def file_digest(path: Path) -> str:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,10 +12,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from filelock import FileLock
 
 from generation.errors import UserError
-from generation.files import file_digest
+from generation.files import file_digest, replacing_folder
 from generation.tokenizer import TOKENIZER
 from personamem_builder.dataset.card import CARD, render_card, split_card
 from personamem_builder.dataset.context_file import ContextRow, ContextWriter
@@ -97,7 +92,8 @@ def write_dataset(
         UserError: `out` exists and is something else, its card cannot be read, or the disk refuses.
     """
     try:
-        with _replaced(out) as folder:
+        _check_out(out)
+        with replacing_folder(out) as folder:
             previous = _read_card(out)
             (folder / "data").mkdir()
             told = {"notes": list(notes), "generation": generation, "funnel": funnel}
@@ -107,7 +103,6 @@ def write_dataset(
             if audit is not None:
                 (folder / AUDIT).write_text(json.dumps(audit, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             (folder / CARD).write_text(render_card(manifest, audit, previous), encoding="utf-8")
-            _sync(folder)
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error}", "the folder is as it was before") from error
     return manifest
@@ -186,52 +181,8 @@ def _manifest(
     }
 
 
-@contextmanager
-def _replaced(out: Path) -> Iterator[Path]:
-    """Give a new folder to fill; it takes the place of `out` when the block ends well."""
+def _check_out(out: Path) -> None:
     if not out.name:
         raise UserError(f"{out} is the current folder, which cannot be replaced", "choose another --out")
-    if out.is_symlink():  # what it points to is replaced, not the link
-        out = out.resolve()
     if out.exists() and not is_dataset_folder(out) and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists and is not a personamem dataset folder", "choose another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(Path(tempfile.gettempdir()) / f"personamem-{_path_digest(out)}.lock"):
-        for left in out.parent.glob(f".{out.name}.new-*"):  # by a run that was killed: the lock is ours
-            shutil.rmtree(left, ignore_errors=True)
-        yield from _swapped_in(out)
-
-
-def _path_digest(path: Path) -> str:
-    return hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
-
-
-def _swapped_in(out: Path) -> Iterator[Path]:
-    old = out.with_name(f".{out.name}.old")
-    if old.exists() and not out.exists():  # killed between the two renames below
-        old.rename(out)
-    new = Path(tempfile.mkdtemp(prefix=f".{out.name}.new-", dir=out.parent))
-    new.chmod(0o755)  # mkdtemp makes it private
-    try:
-        yield new
-        shutil.rmtree(old, ignore_errors=True)
-        if out.exists():
-            out.rename(old)
-        try:
-            new.rename(out)
-        except OSError:
-            if old.exists():
-                old.rename(out)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    for path in [*folder.rglob("*"), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
-from generation.files import file_digest
+from generation.files import file_digest, replacing_folder
 from personamem_builder.official.faults import Faults
 from personamem_builder.persona_bench.card import TERMS, items_path, render_card, table_path
 from personamem_builder.persona_bench.items import Items, user_rows
@@ -56,7 +52,8 @@ def import_file(path: Path, out: Path, seed: int = 0) -> dict[str, Any]:
         UserError: The file has faults (all are listed, nothing is written), or `out` cannot be written.
     """
     try:
-        with _replaced(out) as folder:
+        _check_out(out)
+        with replacing_folder(out) as folder:
             (folder / "data").mkdir()
             counts: Counter[str] = Counter()
             _write_posts(path, folder, counts)
@@ -208,39 +205,8 @@ def _is_folder_of_ours(folder: Path) -> bool:
         return False
 
 
-@contextmanager
-def _replaced(out: Path) -> Iterator[Path]:
-    """Give a new folder to fill; it takes the place of `out` when the block ends well."""
+def _check_out(out: Path) -> None:
     if not out.name:
         raise UserError(f"{out} is the current folder, which cannot be replaced", "choose another --out")
-    if out.is_symlink():  # what it points to is replaced, not the link
-        out = out.resolve()
     if out.exists() and not _is_folder_of_ours(out) and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists and is not a PERSONA-Bench folder", "choose another --out")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{out.name}.new-", dir=out.parent))
-    old = new.with_name(f"{new.name}.old")
-    try:
-        new.chmod(0o755)  # mkdtemp makes it private
-        yield new
-        _sync(new)
-        if out.exists():
-            out.rename(old)
-        try:
-            new.rename(out)
-        except OSError:
-            if old.exists():
-                old.rename(out)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    for path in [*folder.rglob("*"), folder]:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from generation.errors import UserError
+from generation.files import replacing_folder
 from generation.progress import track
 from personamem_builder.view.site import PAGE_FILES, Site
 
@@ -39,7 +37,7 @@ def write_site(site: Site, out: Path) -> Written:
     _check_out(out)
     files = size = 0
     try:
-        with _replaced(out) as new:
+        with replacing_folder(out) as new:
             for name, content in _contents(site):
                 path = new / name
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,32 +69,3 @@ def _check_out(out: Path) -> None:
     names = (path.relative_to(out).as_posix() for path in out.rglob("*"))
     if other := sorted(name for name in names if name not in PAGE_FILES and not _OURS.fullmatch(name)):
         raise UserError(f"{out} holds something else than such a page: {other[0]}", "choose another --out")
-
-
-@contextmanager
-def _replaced(out: Path) -> Iterator[Path]:
-    """Give a new folder to fill; it takes the place of `out` when the block ends well."""
-    out = out.resolve()  # what a link points to is replaced, not the link
-    out.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{out.name}.new-", dir=out.parent))
-    old = new.with_name(f"{new.name}.old")
-    try:
-        new.chmod(0o777 & ~_umask())  # mkdtemp makes it private
-        yield new
-        if out.exists():
-            out.rename(old)
-        try:
-            new.rename(out)
-        except OSError:
-            if old.exists():
-                old.rename(out)
-            raise
-    finally:
-        shutil.rmtree(new, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
