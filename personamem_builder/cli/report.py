@@ -77,7 +77,7 @@ def report(
     place of the evidence, updates, topic, what wrong answers assert, confidence, letters.
     """
     from personamem_builder.cli.persona_bench import read_bench
-    from personamem_builder.persona_bench.report import find_results
+    from personamem_builder.persona_bench.runs import find_results
     from personamem_builder.report.content import make_report
     from personamem_builder.report.questions import find_questions
 

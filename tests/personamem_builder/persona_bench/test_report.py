@@ -25,7 +25,8 @@ from personamem_builder.persona_bench.floors import floors
 from personamem_builder.persona_bench.log import read_answers
 from personamem_builder.persona_bench.metrics import Answer, compare_conditions, summarise
 from personamem_builder.persona_bench.records import CONDITIONS, TASKS
-from personamem_builder.persona_bench.report import Report, Table, find_results, make_report, render_report, to_json
+from personamem_builder.persona_bench.report import Report, Table, make_report, render_report, to_json
+from personamem_builder.persona_bench.runs import find_results
 from personamem_builder.persona_bench.write import import_file
 
 
