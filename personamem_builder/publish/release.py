@@ -30,12 +30,10 @@ class Release(NamedTuple):
     Attributes:
         tag: Its tag, `v` and the version.
         files: Path of a file in the dataset folder, or its bytes, by path in the repository.
-        bump: What the changes since the version before ask for; None where there is none before.
     """
 
     tag: str
     files: Mapping[str, Path | bytes]
-    bump: Bump | None
 
 
 class Wishes(NamedTuple):
@@ -82,7 +80,7 @@ def prepare(folder: Path, wishes: Wishes, previous: Path | None = None) -> Relea
         "version": wishes.tag.removeprefix("v"),
         "repo_id": wishes.repo_id,
     }
-    bump, released["changelog"] = _changelog(folder, manifest, wishes, previous)
+    released["changelog"] = _changelog(folder, manifest, wishes, previous)
     for name, value in (("audit_banner", banner), ("superseded_by", wishes.superseded_by)):
         released.pop(name, None)
         if value:
@@ -94,7 +92,7 @@ def prepare(folder: Path, wishes: Wishes, previous: Path | None = None) -> Relea
             f"{folder} cannot be published: {'; '.join(reasons)}",
             "mend this first" + ("; or publish it with a banner: --allow-failed-audit" if banner in reasons else ""),
         )
-    return Release(wishes.tag, files, bump)
+    return Release(wishes.tag, files)
 
 
 def write_back(folder: Path, release: Release) -> None:
@@ -137,19 +135,18 @@ def _banner(manifest: Mapping[str, Any], audit: Mapping[str, Any] | None) -> str
 
 def _changelog(
     folder: Path, manifest: Mapping[str, Any], wishes: Wishes, previous: Path | None
-) -> tuple[Bump | None, list[dict[str, Any]]]:
-    """Return the bump that the changes ask for, and the changelog with this version on top."""
+) -> list[dict[str, Any]]:
+    """Return the changelog with this version on top."""
     version = wishes.tag.removeprefix("v")
     if previous is None:
-        return None, [{"version": version, "changes": ["First version.", *wishes.changes]}]
+        return [{"version": version, "changes": ["First version.", *wishes.changes]}]
     before = read_manifest(previous)
     earlier = list(before.get("changelog", ()))
     if before["version"] == version and before["digest"] == manifest["digest"] and earlier:
-        return None, earlier  # this very version: it is there already, or its push was interrupted
+        return earlier  # this very version: it is there already, or its push was interrupted
     comparison = compare(previous, folder)
-    bump = required_bump(comparison)
-    _check_version(before["version"], version, bump)
-    return bump, [{"version": version, "changes": [*changes(comparison), *wishes.changes]}, *earlier]
+    _check_version(before["version"], version, required_bump(comparison))
+    return [{"version": version, "changes": [*changes(comparison), *wishes.changes]}, *earlier]
 
 
 def _check_version(before: str, version: str, bump: Bump) -> None:

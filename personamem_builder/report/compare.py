@@ -11,7 +11,7 @@ from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from personamem_builder import statistics
 from personamem_builder.report.runs import Run
-from personamem_builder.report.table import Group
+from personamem_builder.report.table import Group, memory_mark
 from personamem_builder.statistics import Estimate, McNemar
 
 
@@ -149,9 +149,9 @@ def _matching(group: Group, name: str) -> list[Run]:
 
 
 def _names(group: Group, run: Run) -> tuple[str, str]:
-    """A run without context has the mark of its row, so that a plain name means the run with context."""
+    """A run has the marks of its row, so that a plain name means the run with the whole history."""
     mark = " (no context)" if not run.has_context else ""
-    return group.label(run) + mark, run.model + mark
+    return group.label(run) + mark, run.model + memory_mark(run) + mark
 
 
 def _place(run: Run) -> tuple[str, ...]:

@@ -71,9 +71,14 @@ class Shown(NamedTuple):
     measures: tuple[str, ...] = ()
 
     @property
+    def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """What was asked for, whatever came of it."""
+        return self.memory, self.settings
+
+    @property
     def label(self) -> str:
-        """In words; empty for the whole history."""
-        if self.memory == FULL:
+        """In words; empty for the whole history, and for nothing, which is told otherwise."""
+        if self.memory in (FULL, NOTHING):
             return ""
         return ", ".join([self.memory, *(f"{name}={value}" for name, value in self.settings)])
 
@@ -389,7 +394,7 @@ def _newest(runs: Sequence[Run], notes: list[str]) -> list[Run]:
     # A try with --limit must not hide a whole run, so whole runs come last, the newest at the end.
     for run in sorted(runs, key=lambda run: (run.limit is None, run.date)):
         subset = run.subset and run.subset.sha256
-        key = (run.model, run.backend, run.model_args, run.task, run.data_digest, subset, run.shown[:2])
+        key = (run.model, run.backend, run.model_args, run.task, run.data_digest, subset, run.shown.key)
         if older := best.get(key):
             kind = "a partial run" if older.limit is not None and run.limit is None else "an older run"
             notes.append(f"left out {kind} of {run.model} on {run.task}: {older.path} ({run.path} counts)")

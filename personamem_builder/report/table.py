@@ -17,7 +17,7 @@ from generation.records import QUESTION_TYPES
 from personamem_builder import statistics
 from personamem_builder.report.answers import Answer
 from personamem_builder.report.published import PUBLISHED, Quoted
-from personamem_builder.report.runs import FULL, NO_CONTEXT, NOTHING, ORACLE, WRONG_USER, Run, Subset
+from personamem_builder.report.runs import FULL, NO_CONTEXT, ORACLE, WRONG_USER, Run, Subset
 from personamem_builder.schema import SPLITS
 from personamem_builder.statistics import Estimate
 
@@ -249,17 +249,21 @@ def _label(run: Run, runs: Sequence[Run]) -> str:
     others = [
         other
         for other in runs
-        if (other.task, other.model, other.shown) == (run.task, run.model, run.shown) and other is not run
+        if (other.task, other.model, other.shown.key) == (run.task, run.model, run.shown.key) and other is not run
     ]
     parts = [run.backend] if any(other.backend != run.backend for other in others) else []
     same_backend = [set(other.model_args) for other in others if other.backend == run.backend]
     if same_backend:
         shared = set(run.model_args).intersection(*same_backend)
         parts += [f"{name}={value}" for name, value in run.model_args if (name, value) not in shared]
-    name = f"{run.model} ({', '.join(parts)})" if parts else run.model
-    if run.shown.memory == NOTHING or not run.shown.label:
-        return name
-    return f"{name} [{run.shown.label}{', TAINTED' if run.shown.tainted else ''}]"
+    return (f"{run.model} ({', '.join(parts)})" if parts else run.model) + memory_mark(run)
+
+
+def memory_mark(run: Run) -> str:
+    """Return what stands behind a model's name: the memory, where it is not the whole history."""
+    if not run.shown.label:
+        return ""
+    return f" [{run.shown.label}{', TAINTED' if run.shown.tainted else ''}]"
 
 
 def _without_context(run: Run, label: str, runs: Sequence[Run]) -> tuple[Run | None, list[str]]:
@@ -353,8 +357,8 @@ def _row(run: Run, label: str, score: str, bare: Run | None, oracle: Run | None,
 def _hard_score(run: Run, score: str, hard: Hard | None) -> Estimate | None:
     if hard is None:
         return None
-    kind = (run.model, run.backend, run.model_args, run.task, run.shown)
-    own = next((o for o in hard.runs if (o.model, o.backend, o.model_args, o.task, o.shown) == kind), run)
+    kind = (run.model, run.backend, run.model_args, run.task, run.shown.key)
+    own = next((o for o in hard.runs if (o.model, o.backend, o.model_args, o.task, o.shown.key) == kind), run)
     answers = [answer for question_id, answer in own.answers.items() if question_id in hard.ids]
     if len(answers) < len(hard.ids) or score not in own.scores:
         return None

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
 from personamem_builder.report.answers import Answer
-from personamem_builder.report.runs import Run
+from personamem_builder.report.runs import FULL, Run
 
 _NAMED: Final = 4
 """Runs that an error names."""
@@ -120,8 +120,8 @@ def _notes(run: Run, questions: int) -> list[str]:
         notes.append(f"only the questions of {run.subset.file}")
     if len(run.answers) < questions:
         notes.append(f"answers to {len(run.answers)} of {questions} questions")
-    if run.shown.label:
-        notes.append(f"memory: {run.shown.label}")
+    if run.shown.memory != FULL:
+        notes.append(f"memory: {run.shown.label or run.shown.memory}")
     return notes
 
 

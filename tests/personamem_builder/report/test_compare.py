@@ -13,7 +13,7 @@ from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from personamem_builder.report.answers import Answer
 from personamem_builder.report.compare import compare, holm, in_words, p_text
-from personamem_builder.report.runs import Run, Subset
+from personamem_builder.report.runs import Run, Shown, Subset
 from personamem_builder.report.table import group_runs
 
 
@@ -163,6 +163,17 @@ def test_a_name_of_several_runs_asks_for_a_folder():
     with pytest.raises(UserError, match=r"--compare m: several runs of personamem_32k \(m0/results.json, m1") as caught:
         compare(group_runs([*runs, run("b", [0, 1])]), "m", "b")
     assert caught.value.hint == "name the folder of one"
+
+
+def test_a_plain_name_means_the_whole_history_and_a_memory_is_named_by_its_mark():
+    shown = Shown("bm25", (("k", "10"),), measures=("evidence recall 30.0 %",))
+    groups = group_runs(
+        [run("m", [1, 0, 0]), run("m", [1, 1, 0], shown=shown), run("m", [0, 0, 0], shown=Shown("none"))]
+    )
+    (comparison,) = compare(groups, "m", "m [bm25, k=10]")
+    assert comparison.difference.value == pytest.approx(-1 / 3)
+    (comparison,) = compare(groups, "m", "m (no context)")
+    assert comparison.difference.value == pytest.approx(1 / 3)
 
 
 def test_holm():

@@ -358,6 +358,15 @@ def test_memories_are_rows_of_one_table_with_their_gain_and_their_gap_to_the_evi
     assert "to oracle" in to_text([table], 200)
 
 
+def test_what_came_of_a_memory_does_not_tell_models_apart():
+    runs = [
+        make_run("m", make_answers([1, 0]), model_args=(("dtype", name),), shown=Shown("bm25", failed=failed))
+        for name, failed in (("float16", 0), ("float32", 1))
+    ]
+    labels = {row.label for row in only(build_tables(runs)).rows[1:]}
+    assert labels == {"m (dtype=float16) [bm25]", "m (dtype=float32) [bm25]"}
+
+
 def test_a_tainted_run_is_marked_wherever_it_is_shown():
     table = only(build_tables([make_run("m", make_answers([1, 1]), shown=Shown("cheat", tainted=2))]))
     assert [row.label for row in table.rows[1:]] == ["m [cheat, TAINTED]"]
