@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from generation.errors import UserError
+from generation.reading import describe, read_yaml
 from generation.records import PERIODS, QUESTION_TYPES, QuestionType
 
 MAX_UPDATES: Final = 3
@@ -174,14 +174,7 @@ def load_config(path: Path) -> Config:
         UserError: The file is absent or no YAML mapping, has unknown keys, or asks for something impossible; all
             faults are named.
     """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(
-            f"{path}: {error.strerror}", "give the path of a YAML file, such as examples/tiny.yaml"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"{path} is no YAML: {error}") from error
+    data = read_yaml(path, "give the path of a YAML file, such as examples/tiny.yaml")
     if not isinstance(data, dict):
         raise UserError(f"{path} holds no mapping of keys to values", "see examples/tiny.yaml")
     try:
@@ -199,18 +192,3 @@ def load_config(path: Path) -> Config:
 
 def _beside(path: Path, name: str) -> str:
     return str(path.parent / name)
-
-
-def describe(error: ValidationError) -> str:
-    """Return the faults of a validation as one line: where, what, and the value if it is short."""
-    return "; ".join(_describe(fault) for fault in error.errors())
-
-
-def _describe(fault: Any) -> str:
-    where = ".".join(str(part) for part in fault["loc"])
-    if fault["type"] == "extra_forbidden":
-        return f"unknown key {where!r}"
-    message = fault["msg"].removeprefix("Value error, ")
-    value = repr(fault["input"])
-    shown = f" (it is {value})" if len(value) < 60 and fault["type"] not in ("missing", "value_error") else ""
-    return f"{where}: {message}{shown}" if where else message

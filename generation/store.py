@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from generation.config import describe
 from generation.errors import UserError
 from generation.files import replacing
+from generation.reading import describe
 from generation.records import Record
 
 R = TypeVar("R", bound=BaseModel)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
-
-import yaml
-from pydantic import ValidationError
 
 from generation.banks.life import LifeBank
 from generation.banks.model import BankModel
@@ -19,26 +15,14 @@ from generation.banks.people import PeopleBank
 from generation.banks.phrases import Answers, Phrases
 from generation.banks.scenarios import ScenarioBank
 from generation.banks.topic import TopicBank
-from generation.config import Config, describe
+from generation.config import Config
 from generation.errors import UserError
 from generation.grammar import may_mention
+from generation.reading import as_model, decode, parse_yaml
 
 B = TypeVar("B", bound=BankModel)
 
 _FILES: Final = Path(__file__).parent / "files"
-# libyaml is some ten times faster than the loader in Python; a few platforms lack it.
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class _Loader(_SafeLoader):  # type: ignore[misc]
-    """Refuses a key that stands twice in a mapping; YAML itself keeps the last and drops the others."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        keys = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        if twice := [key for key, count in keys.items() if count > 1]:
-            raise yaml.constructor.ConstructorError(None, None, f"the key {twice[0]!r} stands twice", node.start_mark)
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
 
 
 class Banks(NamedTuple):
@@ -144,12 +128,8 @@ def _load(path: Path, kind: type[B], digests: dict[str, str]) -> B:
 
 @cache
 def _parse(path: Path, content: bytes, kind: type[Any]) -> Any:
-    try:
-        return kind.model_validate(yaml.load(content, _Loader))
-    except yaml.YAMLError as error:
-        raise UserError(f"{path} is no YAML: {error}") from error
-    except ValidationError as error:
-        raise UserError(f"{path}: {describe(error)}", "the form of a bank file is in docs/banks.md") from error
+    hint = "the form of a bank file is in docs/banks.md"
+    return as_model(parse_yaml(decode(content, str(path)), str(path), hint), kind, str(path), hint)
 
 
 def _check_names(name: str, bank: TopicBank, banks: Banks) -> None:

@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from generation.config import describe
 from generation.errors import UserError
 from generation.llm.cache import ReplyCache
 from generation.llm.ledger import Ledger, Outcome
 from generation.prompts import render
+from generation.reading import describe
 from generation.tokenizer import num_tokens
 
 S = TypeVar("S", bound=BaseModel)

@@ -15,8 +15,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
 
-from generation.config import Price, describe
+from generation.config import Price
 from generation.errors import UserError
+from generation.reading import describe
 
 if sys.platform == "win32":
     from filelock import FileLock

@@ -6,9 +6,9 @@ from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 
-from generation.config import describe
 from generation.errors import UserError
 from generation.files import file_digest
+from generation.reading import describe
 from generation.records import Record
 from generation.store import RunStore
 

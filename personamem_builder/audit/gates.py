@@ -10,8 +10,8 @@ from typing import Annotated, Final, Literal, NamedTuple
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from generation.config import describe
 from generation.errors import UserError
+from generation.reading import describe
 from personamem_builder.audit.records import ALL, Finding
 from personamem_builder.statistics import simultaneous_interval
 

@@ -9,10 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from generation.banks.load import load_banks, shipped_topics
-from generation.config import Config, describe, load_config
+from generation.config import Config, load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE
 from generation.pipeline import Work
+from generation.reading import describe
 from generation.store import RunStore
 
 
