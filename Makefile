@@ -2,13 +2,17 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow test-browser test-real-model test-mem0 lint bench clean
+.PHONY: demo test test-fast test-slow test-browser test-real-model test-mem0 lint bench clean
 
 # The main job, end to end and offline: import a tiny excerpt, run floors and a dummy model, print the report.
 demo: $(VENV)/.installed
 	$(BIN)/python examples/demo.py
 
-test: $(VENV)/.installed lint
+# Types and style are checked while the tests run.
+test: $(VENV)/.installed
+	$(MAKE) --output-sync --jobs 2 lint test-fast
+
+test-fast: $(VENV)/.installed
 	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
 
 test-slow: $(VENV)/.installed

@@ -61,7 +61,7 @@ def main() -> None:
     figures: dict[str, Any] = {"counts": show_counts(args, targets)}
     missing = [name for name in ("torch", "transformers", "accelerate", "lm_eval") if find_spec(name) is None]
     if missing:
-        print(f"\nnothing was run: {', '.join(missing)} not installed (pip install 'personamem[hf]')")
+        print(f"\nnothing was run: {', '.join(missing)} not installed (pip install '.[hf]')")
     else:
         figures["run"] = show_run(args, targets)
     conclude(args, targets, figures)

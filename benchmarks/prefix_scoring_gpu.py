@@ -76,7 +76,7 @@ def main() -> None:
     args = parser.parse_args()
     missing = [name for name in ("torch", "transformers", "accelerate", "lm_eval") if find_spec(name) is None]
     if missing:
-        print(f"nothing was run: {', '.join(missing)} not installed (pip install 'personamem[hf]')")
+        print(f"nothing was run: {', '.join(missing)} not installed (pip install '.[hf]')")
         return
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TRANSFORMERS_VERBOSITY"] = "error"

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from generation.errors import UserError
 from generation.reading import describe, read_yaml
 from generation.records import PERIODS, QUESTION_TYPES, QuestionType
+from generation.resources import example_names, find_example
 
 MAX_UPDATES: Final = 3
 """How often one preference changes at most (the paper's limit)."""
+
+_MOST: Final = 10_000  # of what a bank holds, or a session: far more than anybody writes
+
+# Strict: YAML's `yes`, `2.0` and `"2"` are no numbers of users.
+_Whole = Annotated[int, Field(strict=True)]
+_Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class Turns(BaseModel):
@@ -27,8 +34,8 @@ class Turns(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    min: int = Field(default=22, ge=1)
-    max: int = Field(default=26, ge=1)
+    min: _Whole = Field(default=22, ge=1, le=_MOST)
+    max: _Whole = Field(default=26, ge=1, le=_MOST)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -47,8 +54,8 @@ class Price(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    input: float = Field(ge=0, allow_inf_nan=False)
-    output: float = Field(ge=0, allow_inf_nan=False)
+    input: _Real = Field(ge=0, le=1_000_000)
+    output: _Real = Field(ge=0, le=1_000_000)
 
 
 class LLMConfig(BaseModel):
@@ -60,22 +67,24 @@ class LLMConfig(BaseModel):
         concurrency: Most calls under way at a time.
         requests_per_minute: Most calls begun in a minute; no limit by default.
         tokens_per_minute: Most tokens of prompts and replies in a minute; no limit by default.
+        timeout: Seconds that one request may take.
         prices: By the name of the model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    temperature: float = Field(default=0.8, ge=0, le=2)
-    max_tokens: int = Field(default=8192, ge=1)
-    concurrency: int = Field(default=8, ge=1, le=256)
-    requests_per_minute: int | None = Field(default=None, ge=1)
-    tokens_per_minute: int | None = Field(default=None, ge=1)
+    temperature: _Real = Field(default=0.8, ge=0, le=2)
+    max_tokens: _Whole = Field(default=8192, ge=1, le=10_000_000)
+    concurrency: _Whole = Field(default=8, ge=1, le=256)
+    requests_per_minute: _Whole | None = Field(default=None, ge=1, le=1_000_000_000)
+    tokens_per_minute: _Whole | None = Field(default=None, ge=1, le=1_000_000_000_000)
+    timeout: _Real = Field(default=600.0, gt=0, le=86_400)
     prices: dict[str, Price] = {}
 
     def identity(self) -> dict[str, Any]:
         """Return what shapes whole replies.
 
-        Pace and prices do not, and `max_tokens` only decides which replies are cut: those are not kept.
+        Pace, timeout and prices do not, and `max_tokens` only decides which replies are cut: those are not kept.
         """
         return {"temperature": self.temperature}
 
@@ -89,8 +98,8 @@ class Config(BaseModel):
         personas: How many users.
         persona_source: A JSONL file with a short description a line (`{"persona": "…"}`, as PersonaHub has it) to
             start the profiles from, relative to the configuration file; by default they come from the shipped bank.
-        persona_visible: What the model is shown of the user: `demographics` (as in the paper), the `full` profile,
-            or `none`.
+        persona_visible: What the model is shown of the user: `demographics` (name, age, gender and race; in the paper
+            the occupation too), the `full` profile, or `none`.
         topics: Ids of shipped topic banks, or paths of bank files (ending in `.yaml`), relative to the configuration.
         periods: How many of the periods initial, next week, next month and next year a topic runs through.
         items_per_topic: Things a user mentions in a topic, with liking or dislike.
@@ -106,20 +115,22 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    seed: int = 0
+    seed: _Whole = Field(default=0, ge=-(2**63), lt=2**63)
     language: Literal["en"] = "en"
-    personas: int = Field(default=20, ge=1)
+    personas: _Whole = Field(default=20, ge=1, le=1_000_000)
     persona_source: str | None = None
     persona_visible: Literal["demographics", "full", "none"] = "demographics"
-    topics: tuple[str, ...] = Field(min_length=1)
-    periods: int = Field(default=len(PERIODS), ge=1, le=len(PERIODS))
-    items_per_topic: int = Field(default=12, ge=3)
-    slots_per_topic: int = Field(default=4, ge=1)
-    facts_per_topic: int = Field(default=3, ge=1)
-    updates_per_topic: int = Field(default=8, ge=0)
+    topics: tuple[str, ...] = Field(min_length=1, max_length=1_000)
+    periods: _Whole = Field(default=len(PERIODS), ge=1, le=len(PERIODS))
+    items_per_topic: _Whole = Field(default=12, ge=3, le=_MOST)
+    slots_per_topic: _Whole = Field(default=4, ge=1, le=_MOST)
+    facts_per_topic: _Whole = Field(default=3, ge=1, le=_MOST)
+    updates_per_topic: _Whole = Field(default=8, ge=0, le=_MOST)
     turns_per_session: Turns = Turns()
-    questions_per_topic: dict[QuestionType, int] = Field(default={}, validate_default=True)
-    fillers: int = Field(default=0, ge=0)
+    questions_per_topic: dict[QuestionType, Annotated[_Whole, Field(le=_MOST)]] = Field(
+        default={}, validate_default=True
+    )
+    fillers: _Whole = Field(default=0, ge=0, le=1_000_000)
     llm: LLMConfig = LLMConfig()
 
     @field_validator("questions_per_topic")
@@ -168,13 +179,14 @@ def load_config(path: Path) -> Config:
     """Read a configuration.
 
     Args:
-        path: A YAML file.
+        path: A YAML file, or the name of a shipped example (see `find_example`).
 
     Raises:
         UserError: The file is absent or no YAML mapping, has unknown keys, or asks for something impossible; all
             faults are named.
     """
-    data = read_yaml(path, "give the path of a YAML file, such as examples/tiny.yaml")
+    path = find_example(path)
+    data = read_yaml(path, f"give the path of a YAML file, or the name of an example: {', '.join(example_names())}")
     if not isinstance(data, dict):
         raise UserError(f"{path} holds no mapping of keys to values", "see examples/tiny.yaml")
     try:

@@ -1,18 +1,55 @@
-"""Work in several processes, with results in the order of the tasks."""
+"""Work in several processes or threads, with results in the order of the tasks."""
 
 from __future__ import annotations
 
 import gc
 import multiprocessing
 import os
+import signal
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from typing import Any, TypeVar
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing.context import SpawnContext, SpawnProcess
+from typing import Any, Final, TypeVar
+
+from generation.interruption import CALLS_SECONDS, is_stopping
+from generation.redaction import hide_keys
 
 T = TypeVar("T")
 S = TypeVar("S")
+
+MAX_WORKERS: Final = 256
+"""Most processes that a command starts."""
+
+
+class _Process(SpawnProcess):
+    """A process that Ctrl-C in a terminal does not reach, not even while it starts: its parent ends it."""
+
+    def start(self) -> None:
+        if sys.platform == "win32":
+            super().start()
+            return
+        # The process inherits what is blocked; a signal that comes meanwhile reaches this one afterwards.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        try:
+            super().start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Context(SpawnContext):
+    # Not `fork`: libraries that run threads, such as tiktoken, must not be forked.
+    Process = _Process
+
+
+class _Pool(ProcessPoolExecutor):
+    """A pool that begins nothing more once it is shut down."""
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        super().shutdown(wait, cancel_futures=cancel_futures or is_stopping())
 
 
 def process_pool(workers: int, start: Callable[..., None], *arguments: Any) -> ProcessPoolExecutor:
@@ -23,15 +60,15 @@ def process_pool(workers: int, start: Callable[..., None], *arguments: Any) -> P
         start: A function of a module, which keeps what the tasks need.
         *arguments: What it is called with; sent to each process once.
     """
-    # Not `fork`: libraries that run threads, such as tiktoken, must not be forked.
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(workers, context, _start, (start, arguments))
+    pool = _Pool(workers, _Context(), _start, (start, arguments))
     for _ in range(workers):  # it starts a process for a task: while they import, the caller may do something else
         pool.submit(os.getpid)
     return pool
 
 
 def _start(start: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    hide_keys()
     start(*arguments)
     gc.freeze()  # what a worker holds from now on it holds to its end: not to be looked through again and again
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -43,6 +80,39 @@ def _end_with_parent() -> None:
     assert parent is not None
     parent.join()
     os._exit(1)
+
+
+@contextmanager
+def calls_under_way(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Give a pool of threads for calls that are paid for.
+
+    Those that are under way when the block ends are waited for, so that their replies are kept; where the user
+    interrupts it, for a few seconds only.
+
+    Args:
+        threads: Most calls at a time.
+    """
+    pool = _Calls(threads)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=not is_stopping(), cancel_futures=True)
+        if is_stopping():
+            wait(list(pool.under_way), CALLS_SECONDS)
+
+
+class _Calls(ThreadPoolExecutor):
+    """Knows its calls that have not ended."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__(threads)
+        self.under_way: set[Future[Any]] = set()
+
+    def submit(self, function: Callable[..., S], /, *arguments: Any, **named: Any) -> Future[S]:
+        future = super().submit(function, *arguments, **named)
+        self.under_way.add(future)
+        future.add_done_callback(self.under_way.discard)
+        return future
 
 
 def ordered_results(pool: Executor, ahead: int, function: Callable[[T], S], tasks: Iterable[T]) -> Iterator[S]:

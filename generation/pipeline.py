@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,12 +12,14 @@ from typing import Any, Final, NamedTuple
 from generation.banks.load import Banks
 from generation.config import Config
 from generation.errors import UserError
+from generation.interruption import kept_if_interrupted
 from generation.llm.backends import OFFLINE, BackendName, make_backend, parse_backend
 from generation.llm.cache import ReplyCache
 from generation.llm.client import Account, Backend, Client, ReplyError
 from generation.llm.ledger import Ledger
 from generation.llm.offline.backend import OfflineBackend
-from generation.parallel import ordered_results, process_pool
+from generation.llm.offline.fillers.tables import digests as filler_digests
+from generation.parallel import calls_under_way, ordered_results, process_pool
 from generation.progress import track
 from generation.prompts import template_digests
 from generation.question_plans import plan_questions
@@ -27,7 +29,7 @@ from generation.stages.histories import draw_history, write_history
 from generation.stages.personas import draw_personas, write_persona
 from generation.stages.questions import write_question
 from generation.stages.sessions import session_tasks, write_session
-from generation.store import RunStore
+from generation.store import Failure, RunStore
 
 FORMAT_VERSION: Final = 2
 """Raised when the same configuration and banks give other records than before."""
@@ -87,7 +89,7 @@ class Work(NamedTuple):
             "topics": list(self.banks.topics),
             "persona_source": source and hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16],
             "backend": self.backend if len(set(names.values())) == 1 else names,
-            "banks": self.banks.digests,
+            "banks": {**self.banks.digests, **(filler_digests() if config["fillers"] else {})},
             "templates": {n: digest for n, digest in template_digests().items() if n not in _LATER_TEMPLATES},
             "format_version": FORMAT_VERSION,
         }
@@ -154,20 +156,6 @@ STAGES: Final = {
 """The stages in order."""
 
 
-class Failure(NamedTuple):
-    """An item that a model gave no usable reply for.
-
-    Attributes:
-        stage: Its stage.
-        item: Names it.
-        reason: What was wrong with the replies.
-    """
-
-    stage: str
-    item: str
-    reason: str
-
-
 class Generated(NamedTuple):
     """What a run holds.
 
@@ -197,11 +185,12 @@ def generate(work: Work, store: RunStore, workers: int = 1, budget: float | None
         What the run holds.
 
     Raises:
-        UserError: The folder cannot be written, a stage file in it is damaged, a model cannot be asked, or the budget
-            is spent.
+        UserError: The folder cannot be written, another process is writing to it, a stage file in it is damaged, a
+            model cannot be asked, or the budget is spent.
     """
     config, banks = work.config, work.banks
-    with _Runner(work, store, workers, budget) as runner:
+    said = f"what was finished is kept in {store.folder}; the same command goes on from there"
+    with kept_if_interrupted(said), store.writing(), _Runner(work, store, workers, budget) as runner:
         runner.run("personas", draw_personas(config, banks.people))
         personas = {persona.persona_id: persona for persona in store.read("personas", Persona)}
         runner.run("histories", [draw_history(config, persona, banks) for persona in personas.values()])
@@ -263,7 +252,7 @@ class _Runner:
 
     def _forget_failures(self) -> None:
         """Begin anew with the first stage that lacks something: what was paid for is in the cache of replies."""
-        lacking = {failure["stage"] for failure in self._store.failures()}
+        lacking = {failure.stage for failure in self._store.failures()}
         first = next((stage for stage in STAGES if stage in lacking), None)
         if first is not None:
             self._store.drop(first)
@@ -279,7 +268,7 @@ class _Runner:
             self._drop_later(name)
         for made in track(self._made(name, left), name, len(left)):
             if isinstance(made, Failure):
-                self._store.add_failure(made._asdict())
+                self._store.add_failure(made)
                 self.failures.append(made)
             else:
                 self._store.append(name, made)
@@ -321,18 +310,15 @@ class _Runner:
     def _asked(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | Failure]:
         """Ask a language model, with several calls under way; those that are when a run stops are kept too."""
         client, concurrency = self._clients[name], self._work.config.llm.concurrency
-        pool = ThreadPoolExecutor(concurrency)
-        try:
+        with calls_under_way(concurrency) as pool:
             yield from ordered_results(pool, concurrency * _AHEAD, partial(self._ask, client, name), tasks)
-        finally:
-            pool.shutdown(cancel_futures=True)
 
     def _ask(self, client: Client, name: str, task: Any) -> Record | Failure:
         stage = STAGES[name]
         try:
             return stage.write(client, self._work.banks, task)
         except ReplyError as error:
-            return Failure(name, str(stage.task_key(task)), error.message)
+            return Failure(stage=name, item=str(stage.task_key(task)), reason=error.message)
 
 
 _worker: tuple[Client, Banks] | None = None

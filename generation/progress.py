@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 Item = TypeVar("Item")
 
 _QUIET_SECONDS: Final = 2.0
 _LINE_SECONDS: Final = 10.0
+_SILENT_SECONDS: Final = {True: 8.0, False: 50.0}
+"""How long a command may say nothing, on a terminal and elsewhere: less than the 10 and 60 that are promised."""
+_LOOK_SECONDS: Final = 0.5
+
+
+class _Said:
+    """When something was last shown, and how many bars are on the screen; of the whole process."""
+
+    at = float("-inf")
+    bars = 0
 
 
 def track(items: Iterable[Item], what: str, total: int | None = None) -> Iterator[Item]:
@@ -44,9 +56,14 @@ def _bar(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[It
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, completed=done, total=total)
-        for item in items:
-            yield item
-            progress.advance(task)
+        _Said.bars += 1
+        try:
+            for item in items:
+                yield item
+                progress.advance(task)
+        finally:
+            _Said.bars -= 1
+            _Said.at = time.monotonic()
 
 
 def _lines(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[Item]:
@@ -54,5 +71,83 @@ def _lines(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[
     for done, item in enumerate(items, start=done + 1):  # noqa: B020 (continues the count)
         yield item
         if time.monotonic() - last > _LINE_SECONDS:
-            last = time.monotonic()
+            last = _Said.at = time.monotonic()
             sys.stderr.write(f"{what}: {done} of {total}\n")
+
+
+class Waiting:
+    """Says on stderr that an endpoint is being waited for, whenever nothing else was shown for a while.
+
+    Args:
+        whom: What is waited for, e.g. a host.
+        clock: Tells the seconds.
+        more: Tells how far the work is; an empty text for nothing to tell.
+    """
+
+    def __init__(
+        self, whom: str, clock: Callable[[], float] = time.monotonic, more: Callable[[], str] = lambda: ""
+    ) -> None:
+        self._whom, self._clock, self._more = whom, clock, more
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._retries = 0
+        self._next = float("-inf")
+        self._since = clock()
+        self._thread: threading.Thread | None = None
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Count a call, with all its tries, as under way until the end of the block."""
+        with self._lock:
+            if not self._under_way:
+                self._since = self._clock()
+            self._under_way += 1
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def retry(self, seconds: float) -> None:
+        """Note that a call is tried again after so many seconds."""
+        with self._lock:
+            self._retries += 1
+            now = self._clock()
+            self._next = min(self._next, now + seconds) if self._next > now else now + seconds
+
+    def line(self) -> str:
+        """Return what there is to say."""
+        with self._lock:
+            now = self._clock()
+            parts = [f"waiting for {self._whom}", f"{_counted(self._under_way, 'request')} under way"]
+            if self._retries:
+                parts.append(_counted(self._retries, "retry", "retries"))
+            if self._next > now:
+                parts.append(f"next in {self._next - now:.0f} s")
+        return ", ".join([*parts, *filter(None, [self._more()])])
+
+    def is_due(self) -> bool:
+        """Say whether nothing was shown for so long that a line is due."""
+        with self._lock:
+            silent_since = max(_Said.at, self._since)
+            allowed = _SILENT_SECONDS[sys.stderr.isatty()]
+            return bool(self._under_way) and not _Said.bars and self._clock() - silent_since >= allowed
+
+    def _watch(self) -> None:
+        while True:
+            time.sleep(_LOOK_SECONDS)
+            if self.is_due():
+                _Said.at = self._clock()
+                sys.stderr.write(f"{self.line()}\n")
+                sys.stderr.flush()
+            with self._lock:
+                if not self._under_way:
+                    self._thread = None
+                    return
+
+
+def _counted(number: int, one: str, many: str = "") -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

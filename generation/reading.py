@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import IO, Any, Final, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -24,7 +25,7 @@ MAX_DEPTH: Final = 100
 MAX_DIGITS: Final = 19
 """Digits of a whole number: those of 64 bits."""
 
-MAX_NODES: Final = 1_000_000
+MAX_NODES: Final = 100_000
 """Values of a YAML file, with those that an alias repeats counted each time."""
 
 _DAMAGED: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -65,7 +66,9 @@ def read_text(path: Path, hint: str = "") -> str:
     """
     try:
         with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+            # A read sets aside all that it is asked for; of a pipe the size is not known.
+            size = os.fstat(file.fileno()).st_size if path.is_file() else MAX_FILE_BYTES
+            content = file.read(min(size, MAX_FILE_BYTES) + 1)
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
         raise UserError(f"{path}: {getattr(error, 'strerror', None) or error}", hint) from error
     if len(content) > MAX_FILE_BYTES:
@@ -190,7 +193,7 @@ def parse_yaml(text: str, where: str, hint: str = "") -> Any:
     """Parse one YAML document with plain values only.
 
     Args:
-        text: The document.
+        text: The document; its strings are made encodable (see `clean_text`).
         where: The file, for the message.
         hint: What to do where it is no such document.
 
@@ -200,13 +203,16 @@ def parse_yaml(text: str, where: str, hint: str = "") -> Any:
             more than `MAX_NODES` values.
     """
     try:
+        if len(text) > 2 * MAX_NODES:  # a value takes two characters at least
+            _check_events(text)
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
             if node is None:
                 return None
             _check_size(node)
-            return loader.construct_document(node)
+            value = loader.construct_document(node)
+            return clean(value) if "\\" in text else value  # as they are, control characters are no YAML
         finally:
             loader.dispose()
     except RecursionError as error:
@@ -246,6 +252,16 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
         if isinstance(value, int) and abs(value) >= 2**63:
             raise _fault("a whole number is beyond 64 bits", node)
         return value
+
+
+def _check_events(text: str) -> None:
+    """Raise where a document has too many values; none of them is kept in memory."""
+    count = 0
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        if isinstance(event, yaml.NodeEvent):
+            count += 1
+            if count > MAX_NODES:
+                raise _fault(f"more than {MAX_NODES:,} values", event)
 
 
 def _check_size(root: Any) -> None:
@@ -300,3 +316,65 @@ def _describe(fault: Any) -> str:
     value = repr(fault["input"])
     shown = f" (it is {value})" if len(value) < 60 and fault["type"] not in ("missing", "value_error") else ""
     return f"{where}: {message}{shown}" if where else message
+
+
+MAX_LINE_BYTES: Final = 64 * 2**20
+"""Longest line of a file that is read line by line."""
+
+
+def bounded_lines(path: Path, hint: str = "") -> Iterator[tuple[int, bytes]]:
+    """Yield the number and the bytes of each line that is not blank; one of them is in memory at a time.
+
+    Raises:
+        UserError: The file cannot be read, or a line is longer than `MAX_LINE_BYTES`.
+    """
+    try:
+        file = path.open("rb")
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", hint) from error
+    with file:
+        number = 0
+        while line := _next_line(file, path, hint):
+            number += 1
+            if len(line) > MAX_LINE_BYTES:
+                raise UserError(f"{path}, line {number}: longer than the limit of {MAX_LINE_BYTES // 2**20} MiB", hint)
+            if line.strip():
+                yield number, line
+
+
+def _next_line(file: IO[bytes], path: Path, hint: str) -> bytes:
+    try:
+        return file.readline(MAX_LINE_BYTES + 1)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror or error}", hint) from error
+
+
+def parse_json_line(line: bytes, where: str, hint: str = "") -> Any:
+    """Parse a line of a JSONL file.
+
+    Raises:
+        UserError: As `parse_json`, or the line is not UTF-8.
+    """
+    try:
+        text = line.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"{where}: byte {error.start + 1} (0x{line[error.start]:02x}) is not UTF-8"
+        raise UserError(message, hint or "save it in UTF-8") from error
+    return parse_json(text, where, hint)
+
+
+_ERRORS_SHOWN: Final = 20
+
+
+def as_one(errors: Sequence[UserError], head: str = "") -> UserError:
+    """Return several errors as one, each hint once.
+
+    Args:
+        errors: One or more.
+        head: What stands above them.
+    """
+    more = len(errors) - _ERRORS_SHOWN
+    lines = [*([head] if head else []), *(error.message for error in errors[:_ERRORS_SHOWN])]
+    lines += [f"and {more} more"] if more > 0 else []
+    hints = dict.fromkeys(error.hint for error in errors if error.hint)
+    return UserError("\n".join(lines), "; ".join(hints))

@@ -83,7 +83,7 @@ class Persona(Record):
         occupation: What they do.
         motive: What moves them most; shown only by the reasons they give.
         secondary_motives: What also moves them at times; the remaining motives never do.
-        demographics: What the paper says a model may see of the user.
+        demographics: Name, age, gender and race, in words.
         profile: About five sentences. Names no motive.
         shown: What a model is shown of the user at the start of each session; empty for nothing.
         shown_tokens: The tokens of that.

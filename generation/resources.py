@@ -1,8 +1,13 @@
-"""Where the data folders (`templates`, `lm_eval_tasks`, `hub_card`) lie."""
+"""What comes with the distribution: data folders, shipped examples, and the command that adds an extra."""
 
 from __future__ import annotations
 
+import json
+import shlex
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from generation.errors import UserError
 
@@ -16,7 +21,7 @@ def data_dir(name: str) -> Path:
     are at the top of the tree.
 
     Args:
-        name: `templates`, `lm_eval_tasks` or `hub_card`.
+        name: `templates`, `lm_eval_tasks`, `hub_card` or `examples`.
 
     Raises:
         UserError: The installation lacks the folder.
@@ -24,7 +29,53 @@ def data_dir(name: str) -> Path:
     for candidate in (_ROOT / "personamem_builder" / "_data" / name, _ROOT / name):
         if candidate.is_dir():
             return candidate
-    raise UserError(
-        f"this installation of personamem has no folder {name!r}",
-        "reinstall: pip install --force-reinstall personamem",
-    )
+    raise UserError(f"this installation of personamem has no folder {name!r}", "install personamem again")
+
+
+def find_example(path: Path) -> Path:
+    """Return a path, or the shipped example that it names where there is no such file.
+
+    Args:
+        path: Of a configuration; `tiny`, `tiny.yaml` and `examples/tiny.yaml` name the example `tiny`.
+    """
+    if not path.is_file() and path.parent in (Path(), Path("examples")) and path.suffix in ("", ".yaml"):
+        example = data_dir("examples") / f"{path.stem}.yaml"
+        if example.is_file():
+            return example
+    return path
+
+
+def example_names() -> list[str]:
+    """Return the names of the shipped examples."""
+    return sorted(path.stem for path in data_dir("examples").glob("*.yaml"))
+
+
+def install_hint(extra: str) -> str:
+    """Return the command that adds an extra to this installation, from where it came.
+
+    Args:
+        extra: Name of the extra, or of several with commas between.
+    """
+    if (_ROOT / "pyproject.toml").is_file():
+        return f"pip install -e {shlex.quote(f'{_ROOT}[{extra}]')}"
+    return f"pip install {shlex.quote(_requirement(extra))}"
+
+
+def _requirement(extra: str) -> str:
+    """Return what pip is to install: the file, folder or address of before, or else the name."""
+    origin = _origin()
+    url = str(origin.get("url", ""))
+    if version_control := origin.get("vcs_info"):
+        return f"personamem[{extra}] @ {version_control['vcs']}+{url}@{version_control['commit_id']}"
+    if url.startswith("file:"):
+        return f"{unquote(urlsplit(url).path)}[{extra}]"
+    return f"personamem[{extra}] @ {url}" if url else f"personamem[{extra}]"
+
+
+def _origin() -> dict[str, Any]:
+    """Return what pip wrote of where the distribution came from; nothing if that was an index."""
+    try:
+        text = distribution("personamem").read_text("direct_url.json")
+    except PackageNotFoundError:
+        return {}
+    return json.loads(text) if text else {}

@@ -8,23 +8,59 @@ import io
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from generation.errors import UserError
 from generation.files import replacing
-from generation.reading import describe
-from generation.records import Record
+from generation.reading import as_model, describe, json_lines, read_json
+from generation.records import PERIODS, Record
+from generation.run_lock import HOLDER, LOCK, refuse_while_written, writing_to
 
 R = TypeVar("R", bound=BaseModel)
 
 _PERSONA: Final = re.compile(rb'"persona_id":(\d+)')
 _DIGEST: Final = "digest"
+_CONFIG: Final = "config.json"
 _FAILED: Final = "failed.jsonl"
+_RESTORE: Final = "restore it, or give another --out and run again"
+
+
+class _Fingerprint(BaseModel):
+    """What `config.json` must hold for a run to be read; what else shaped the run is there too."""
+
+    model_config = ConfigDict(strict=True)
+
+    seed: int
+    personas: int = Field(ge=1)
+    persona_source: str | None
+    persona_visible: Literal["demographics", "full", "none"]
+    topics: list[str]
+    periods: int = Field(ge=1, le=len(PERIODS))
+    questions_per_topic: dict[str, int]
+    fillers: int = Field(ge=0)
+    backend: str | dict[str, str]
+    llm: dict[str, Any] = {}
+
+
+class Failure(BaseModel):
+    """A line of `failed.jsonl`: an item that could not be made.
+
+    Attributes:
+        stage: Its stage.
+        item: Names it.
+        reason: What was wrong with the replies.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    stage: str
+    item: str
+    reason: str
 
 
 class RunStore:
@@ -46,26 +82,54 @@ class RunStore:
             fingerprint: Everything that shapes the records, by key.
 
         Raises:
-            UserError: The folder holds another run, or something else, or cannot be written.
+            UserError: The folder holds another run, or something else, or cannot be written, or another process is
+                writing to it.
         """
         store = cls(folder)
-        path = folder / "config.json"
-        if _exists(path):
-            store._compare(fingerprint)
-            store._make_stages()
-            return store
-        if _exists(folder) and not (folder.is_dir() and all(map(_is_remnant, folder.iterdir()))):
-            raise UserError(f"{folder} exists and is no run of personamem", "give another --out")
+        path = folder / _CONFIG
+        if not _exists(path):
+            if _exists(folder) and not (folder.is_dir() and all(map(_is_remnant, folder.iterdir()))):
+                raise UserError(f"{folder} exists and is no run of personamem", "give another --out")
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise _unwritable(path, error) from error
+            with writing_to(folder):
+                if not _exists(path):  # else another process was faster
+                    store._begin(fingerprint)
+        store._compare(fingerprint)
+        store._make_stages()
+        return store
+
+    def _begin(self, fingerprint: dict[str, Any]) -> None:
+        path = self.folder / _CONFIG
         try:
-            for part in folder.glob(".config.json.*.part"):
+            for part in self.folder.glob(".config.json.*.part"):
                 part.unlink()
-            folder.mkdir(parents=True, exist_ok=True)
-            store._make_stages()
+            self._make_stages()
             with replacing(path) as part:
                 part.write_text(json.dumps(fingerprint, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         except OSError as error:
             raise _unwritable(path, error) from error
-        return store
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Keep other processes from writing to the run while the block lasts.
+
+        Raises:
+            UserError: There is no run, another process writes to it, or the folder cannot be written.
+        """
+        self._read_config()
+        with writing_to(self.folder):
+            yield
+
+    def refuse_while_written(self) -> None:
+        """Refuse to read the run while another process writes to it.
+
+        Raises:
+            UserError: One does.
+        """
+        refuse_while_written(self.folder)
 
     def _make_stages(self) -> None:
         stages = self.folder / "stages"
@@ -80,19 +144,21 @@ class RunStore:
         Raises:
             UserError: There is no run in the folder, or its `config.json` is damaged.
         """
-        path = self.folder / "config.json"
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise UserError(f"{self.folder} is no run", "make one: personamem generate CONFIG --out FOLDER") from error
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path} cannot be read: {error}", "give another --out and run again") from error
+        found = self._read_config()
+        as_model(found, _Fingerprint, str(self.folder / _CONFIG), _RESTORE)
+        return found
+
+    def _read_config(self) -> dict[str, Any]:
+        path = self.folder / _CONFIG
+        if not _exists(path):
+            raise UserError(f"{self.folder} is no run", "make one: personamem generate CONFIG --out FOLDER")
+        found = read_json(path, _RESTORE)
         if not isinstance(found, dict):
-            raise UserError(f"{path} is damaged: it holds no mapping", "give another --out and run again")
+            raise UserError(f"{path} is damaged: it holds no mapping", _RESTORE)
         return found
 
     def _compare(self, fingerprint: dict[str, Any]) -> None:
-        found, wanted = self.fingerprint(), json.loads(json.dumps(fingerprint))
+        found, wanted = self._read_config(), json.loads(json.dumps(fingerprint))
         differences = list(_differences(found, wanted))
         if not differences:
             return
@@ -175,20 +241,19 @@ class RunStore:
         except OSError as error:
             raise _unwritable(self.path(stage), error) from error
 
-    def failures(self) -> list[dict[str, str]]:
-        """Return the items that the last run could not make: `stage`, `item` and `reason` of each.
+    def failures(self) -> list[Failure]:
+        """Return the items that the last run could not make.
 
         Raises:
-            UserError: The file that lists them cannot be read.
+            UserError: The file that lists them is damaged.
         """
         path = self.folder / _FAILED
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-            return [json.loads(line) for line in lines]
-        except (OSError, ValueError) as error:
-            raise UserError(f"{path} cannot be read: {error}", "remove it, and run again") from error
+        if not _exists(path):
+            return []
+        hint = "remove it, and the same personamem generate command asks again for what is missing"
+        return [as_model(value, Failure, f"{path}, line {number}", hint) for number, value in json_lines(path, hint)]
 
-    def add_failure(self, failure: Mapping[str, str]) -> None:
+    def add_failure(self, failure: Failure) -> None:
         """Add an item to those that could not be made.
 
         Raises:
@@ -197,7 +262,7 @@ class RunStore:
         path = self.folder / _FAILED
         try:
             with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(failure, ensure_ascii=False) + "\n")
+                file.write(failure.model_dump_json() + "\n")
         except OSError as error:
             raise _unwritable(path, error) from error
 
@@ -285,7 +350,7 @@ def _lines(path: Path, span: Span | None = None) -> Iterator[bytes]:
     try:
         file = path.open("rb")
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from error
+        raise UserError(f"{path}: {error.strerror}", "restore the file, or make it anew") from error
     with file:
         if span is None:
             yield from file
@@ -324,7 +389,7 @@ def _is_remnant(path: Path) -> bool:
     """Say whether a kill can have left this before the `config.json` of a run was whole."""
     if path.name == "stages":
         return path.is_dir() and not any(path.iterdir())
-    return path.match(".config.json.*.part")
+    return path.name in (LOCK, HOLDER) or path.match(".config.json.*.part")
 
 
 def record_line(record: Record) -> bytes:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TOKENIZER: Final = "o200k_base"
 """Name of the encoding, as tiktoken knows it and as the manifest records it."""
 
+_LONGEST_COUNTED: Final = 200_000
 _VOCABULARY_SHA256: Final = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 # tiktoken names a cached file by the sha1 of its URL.
 _CACHE_NAME: Final = hashlib.sha1(
@@ -80,6 +81,14 @@ def _seed_cache(reason: Exception) -> None:
 def num_tokens(text: str) -> int:
     """Return the number of tokens of one text, as `count_tokens` counts them."""
     return len(load_encoding()[0].encode_ordinary(text))
+
+
+def estimated_tokens(text: str) -> int:
+    """Return the number of tokens of a text that somebody else wrote, which may be of any length and kind.
+
+    The encoding takes ever longer for a long text without spaces, so what is longer than any reply is estimated.
+    """
+    return num_tokens(text) if len(text) <= _LONGEST_COUNTED else len(text) // 4
 
 
 @functools.lru_cache(maxsize=100_000)

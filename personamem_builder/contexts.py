@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO, Final, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
+from personamem_builder.schema import CONTEXT_SCHEMA
 
 Message = dict[str, str]
 
@@ -28,6 +31,32 @@ GROUPS_KEPT: Final = 4
 """Row groups kept, of about 32 MiB of text at most (see `dataset.context_file`): shuffled questions are cheap too."""
 
 _TEXTS: Final = ("messages.list.element.content",)
+
+MAX_CONTEXT_BYTES: Final = 256 * 2**20
+"""Bytes of the texts of one context, repeats counted: some fifty times those of a million tokens."""
+
+AGAIN: Final = "build, import or download the dataset again"
+"""What to do about damaged data."""
+
+_UNREADABLE: Final = (OSError, pa.ArrowException, UnicodeDecodeError, OverflowError)
+"""What `pyarrow` raises on bytes that are no Parquet, or no UTF-8."""
+
+
+@contextmanager
+def reading_parquet(name: object) -> Iterator[None]:
+    """Name the file that cannot be read in the block.
+
+    Args:
+        name: The file.
+
+    Raises:
+        UserError: It cannot.
+    """
+    try:
+        yield
+    except _UNREADABLE as error:
+        reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).strip().splitlines()[0]
+        raise UserError(f"{name} cannot be read: {reason}", AGAIN) from error
 
 
 class RemoteFile(Protocol):
@@ -51,7 +80,8 @@ class ContextStore:
     def __init__(self, folder: Path, remote: RemoteFile | None = None) -> None:
         self.folder = folder
         sources = [remote.open()] if remote else context_files(folder)
-        self._files = [_open_file(source) for source in sources]
+        with self._reading():
+            self._files = [_open_file(source) for source in sources]
         self._place: dict[str, tuple[pq.ParquetFile, int, int]] = {}
         self._unsearched = iter([(file, group) for file in self._files for group in range(file.num_row_groups)])
         self._lock = Lock()
@@ -76,9 +106,9 @@ class ContextStore:
         """Return `messages[:end_index]` of a context, as objects of the caller's own.
 
         Raises:
-            UserError: The folder has no such context.
+            UserError: The folder has no such context, it has fewer messages, or cannot be read.
         """
-        return [message.copy() for message in self._decoded(shared_context_id)[:end_index]]
+        return [message.copy() for message in _cut(self._decoded(shared_context_id), shared_context_id, end_index)]
 
     def session_starts(self, shared_context_id: str) -> list[int]:
         """Return the indices into the whole context at which a session starts.
@@ -87,7 +117,8 @@ class ContextStore:
             UserError: The folder has no such context.
         """
         file, group, row = self._find(shared_context_id)
-        return self._starts(file, group)[row]
+        with self._reading():
+            return self._starts(file, group)[row]
 
     def batch(self, keys: Sequence[tuple[str, int]]) -> list[list[Message]]:
         """Return the messages of several questions; those of one context share their message objects.
@@ -95,14 +126,18 @@ class ContextStore:
         A batch of a thousand questions would otherwise hold a thousand copies of a few histories.
 
         Raises:
-            UserError: The folder lacks one of the contexts.
+            UserError: The folder lacks one of the contexts, it has fewer messages, or cannot be read.
         """
         decoded = {key: self._decode(key) for key in dict.fromkeys(key for key, _ in keys)}
-        return [decoded[key][:end] for key, end in keys]
+        return [_cut(decoded[key], key, end) for key, end in keys]
 
     def _decode(self, shared_context_id: str) -> list[Message]:
         file, group, row = self._find(shared_context_id)
-        return _messages(self._group(file, group), row)
+        with self._reading():
+            return _messages(self._group(file, group), row)
+
+    def _reading(self) -> AbstractContextManager[None]:
+        return reading_parquet(f"{self.folder}: the file of shared contexts")
 
     def _find(self, shared_context_id: str) -> tuple[pq.ParquetFile, int, int]:
         with self._lock:
@@ -114,9 +149,20 @@ class ContextStore:
                         "the folder was changed after its questions were loaded, or lacks the contexts of a split: "
                         "load the dataset again",
                     )
-                ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
+                with self._reading():
+                    ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
                 self._place |= {key: (file, group, row) for row, key in enumerate(ids)}
             return self._place[shared_context_id]
+
+
+def _cut(messages: list[Message], shared_context_id: str, end_index: int) -> list[Message]:
+    if not 0 <= end_index <= len(messages):
+        raise UserError(
+            f"end index {end_index} lies outside the shared context {shared_context_id}, which has {len(messages)} "
+            "messages",
+            AGAIN,
+        )
+    return messages[:end_index]
 
 
 def iter_contexts(path: Path) -> Iterator[dict[str, Any]]:
@@ -126,28 +172,84 @@ def iter_contexts(path: Path) -> Iterator[dict[str, Any]]:
 
     Args:
         path: The file.
+
+    Raises:
+        UserError: It cannot be read, or its texts are damaged.
     """
-    file = _open_file(path)
+    with reading_parquet(path):
+        file = _open_file(path)
     for group in range(file.num_row_groups):
-        yield from _rows(file.read_row_group(group))
+        with reading_parquet(path):
+            table = _validated(file.read_row_group(group))
+        messages, rows = table.column("messages"), table.drop_columns(["messages"]).to_pylist()
+        for i, row in enumerate(rows):
+            with reading_parquet(path):
+                decoded = _messages(messages, i)
+                _refuse_nulls(row)
+            yield {**row, "messages": decoded}
 
 
 def read_context(path: Path, shared_context_id: str) -> dict[str, Any] | None:
-    """Return one row of a file of shared contexts, None if it is not there."""
-    file = _open_file(path)
-    for group in range(file.num_row_groups):
-        ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
-        if shared_context_id in ids:
-            return next(_rows(file.read_row_group(group).slice(ids.index(shared_context_id), 1)))
+    """Return one row of a file of shared contexts, None if it is not there.
+
+    Raises:
+        UserError: The file cannot be read, or its texts are damaged.
+    """
+    with reading_parquet(path):
+        file = _open_file(path)
+        for group in range(file.num_row_groups):
+            ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
+            if shared_context_id in ids:
+                table = _validated(file.read_row_group(group).slice(ids.index(shared_context_id), 1))
+                [row] = table.drop_columns(["messages"]).to_pylist()
+                _refuse_nulls(row)
+                return {**row, "messages": _messages(table.column("messages"), 0)}
     return None
 
 
 def _open_file(source: Path | BinaryIO) -> pq.ParquetFile:
-    return pq.ParquetFile(source, memory_map=True, read_dictionary=_TEXTS)
+    plain = pq.ParquetFile(source, memory_map=True)
+    found = plain.schema_arrow
+    for field in CONTEXT_SCHEMA:
+        if found.names.count(field.name) != 1:
+            raise pa.ArrowInvalid(f"it has {'two columns' if field.name in found.names else 'no column'} {field.name}")
+        if not fits(kind := found.field(field.name).type, field.type):
+            raise pa.ArrowInvalid(f"column {field.name} holds {kind}, not {field.type}")
+    return pq.ParquetFile(source, metadata=plain.metadata, memory_map=True, read_dictionary=_TEXTS)
+
+
+def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Say whether a type of Parquet holds the values of a schema's; how many bits it takes is left to the writer."""
+    types = pa.types
+    if types.is_list(wanted):
+        is_list = types.is_list(found) or types.is_large_list(found)
+        return is_list and not types.is_dictionary(found.value_type) and fits(found.value_type, wanted.value_type)
+    if types.is_struct(wanted):
+        inner = {field.name: field.type for field in found} if types.is_struct(found) else {}
+        return all(field.name in inner and fits(inner[field.name], field.type) for field in wanted)
+    if types.is_string(wanted):
+        if types.is_dictionary(found):
+            found = found.value_type
+        return bool(types.is_string(found) or types.is_large_string(found))
+    kinds: tuple[Callable[[pa.DataType], bool], ...] = (types.is_integer, types.is_floating, types.is_boolean)
+    return any(is_kind(found) and is_kind(wanted) for is_kind in kinds)
+
+
+def _refuse_nulls(row: Mapping[str, Any]) -> None:
+    for name in CONTEXT_SCHEMA.names:
+        value = row.get(name, "")
+        if value is None or (isinstance(value, list) and None in value):
+            raise pa.ArrowInvalid(f"context {row['shared_context_id']!r} has no value in {name}")
+
+
+def _validated(table: pa.Table) -> pa.Table:
+    """Return a table whose texts are UTF-8."""
+    table.validate(full=True)
+    return table
 
 
 def _read_messages(file: pq.ParquetFile, group: int) -> pa.ChunkedArray:
-    return file.read_row_group(group, columns=["messages"]).column(0)
+    return _validated(file.read_row_group(group, columns=["messages"])).column(0)
 
 
 def _read_starts(file: pq.ParquetFile, group: int) -> list[list[int]]:
@@ -155,16 +257,31 @@ def _read_starts(file: pq.ParquetFile, group: int) -> list[list[int]]:
     return starts
 
 
-def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
-    messages = table.column("messages")
-    for i, row in enumerate(table.drop_columns(["messages"]).to_pylist()):
-        yield {**row, "messages": _messages(messages, i)}
-
-
 def _messages(column: pa.ChunkedArray, row: int) -> list[Message]:
     values = column[row].values
-    roles, contents = values.field("role").to_pylist(), values.field("content").dictionary_decode().to_pylist()
-    return [{"role": role, "content": content} for role, content in zip(roles, contents, strict=True)]
+    if values is None:
+        raise pa.ArrowInvalid("a context has no messages")
+    roles, contents = values.field("role"), values.field("content")
+    if values.null_count or roles.null_count or contents.null_count:
+        raise pa.ArrowInvalid("a message has no role or no content")
+    return [
+        {"role": role, "content": content} for role, content in zip(roles.to_pylist(), _texts(contents), strict=True)
+    ]
+
+
+def _texts(contents: pa.Array) -> list[str]:
+    """Return the texts of messages; those that repeat are the same object."""
+    if not pa.types.is_dictionary(contents.type):  # another writer named the parts of the column otherwise
+        contents = contents.dictionary_encode()
+    used = pc.unique(contents.indices)
+    sizes = pc.binary_length(contents.dictionary)
+    size = pc.sum(pc.cast(sizes.take(contents.indices), pa.int64())).as_py() or 0
+    if size > MAX_CONTEXT_BYTES:
+        raise pa.ArrowInvalid(
+            f"a context has {size // 2**20:,} MiB of text, over the limit of {MAX_CONTEXT_BYTES // 2**20}"
+        )
+    texts = dict(zip(used.to_pylist(), contents.dictionary.take(used).to_pylist(), strict=True))
+    return [texts[index] for index in contents.indices.to_pylist()]
 
 
 def context_files(folder: Path) -> list[Path]:

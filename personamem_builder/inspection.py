@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import pyarrow as pa
-
 from generation.errors import UserError
-from personamem_builder.contexts import read_context
-from personamem_builder.dataset.folder import check_split, contexts_path, questions_path, read_manifest
+from generation.reading import clean_text
+from personamem_builder.contexts import AGAIN, read_context
+from personamem_builder.dataset.folder import check_split, contexts_path, read_manifest
 from personamem_builder.dataset.load import read_questions
 from personamem_builder.schema import option_labels
 
@@ -28,7 +26,6 @@ LISTED: Final = 20
 _SHORTEST_PREFIX: Final = 6
 _PIPED_WIDTH: Final = 120
 _MARK: Final = ">>>"
-_AGAIN: Final = "build, import or download the dataset again"
 _GUTTER: Final = "  {:>5} {:9} "  # number and role of a message
 _INDENT: Final = len(_GUTTER.format(0, ""))
 _CONTROLS: Final = {
@@ -97,7 +94,7 @@ def inspect_question(folder: Path, split: str, question_id: str) -> Inspected:
     Raises:
         UserError: No question is meant, or several.
     """
-    table = _questions(folder, split)
+    table = read_questions(folder, split)
     ids: list[str] = table["question_id"].to_pylist()
     found = [i for i, known in enumerate(ids) if known == question_id]
     if not found and len(question_id) >= _SHORTEST_PREFIX:
@@ -117,25 +114,11 @@ def inspect_question(folder: Path, split: str, question_id: str) -> Inspected:
     return Inspected(split, row, _context(folder / contexts_path(split), row["shared_context_id"]))
 
 
-def _questions(folder: Path, split: str) -> pa.Table:
-    with _reading(folder / questions_path(split)):
-        return read_questions(folder, split)
-
-
 def _context(path: Path, shared_context_id: str) -> dict[str, Any]:
-    with _reading(path):
-        row = read_context(path, shared_context_id)
-    if row is not None:
-        return row
-    raise UserError(f"{path} has no context {shared_context_id}", _AGAIN)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, pa.ArrowInvalid) as error:
-        raise UserError(f"{path} cannot be read: {error}", _AGAIN) from error
+    row = read_context(path, shared_context_id)
+    if row is None:
+        raise UserError(f"{path} has no context {shared_context_id}", AGAIN)
+    return row
 
 
 def history_string(messages: Sequence[Message]) -> str:
@@ -150,8 +133,10 @@ def history_api_dict(messages: Sequence[Message]) -> str:
 
 def question_list(folder: Path, split: str) -> list[tuple[str, str, str, str]]:
     """Return id, type, topic and distance of the first questions of a split."""
-    rows = _questions(folder, split).slice(0, LISTED).to_pylist()
-    return [(row["question_id"], row["question_type"], row["topic"], _distance(row)) for row in rows]
+    rows = read_questions(folder, split).slice(0, LISTED).to_pylist()
+    return [
+        (clean_text(row["question_id"]), row["question_type"], clean_text(row["topic"]), _distance(row)) for row in rows
+    ]
 
 
 def _distance(row: dict[str, Any]) -> str:

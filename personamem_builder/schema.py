@@ -76,6 +76,11 @@ def has_labels(options: Sequence[str]) -> bool:
     )
 
 
+def shown_profile(messages: Sequence[Mapping[str, str]]) -> str:
+    """Return the profile of the user that a history shows: its first system message, empty where it shows none."""
+    return next((message["content"] for message in messages if message["role"] == "system"), "")
+
+
 QUESTION_SCHEMA: Final = pa.schema(
     [
         # The official columns, in the official order.

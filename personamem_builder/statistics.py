@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from generation.errors import UserError
+from generation.resources import install_hint
 from generation.seeds import rng_for
 
 _Floats = npt.NDArray[np.float64]
@@ -343,5 +344,5 @@ def _special() -> ModuleType:
         # scipy.stats has the same functions and takes a second to import.
         import scipy.special
     except ImportError as error:
-        raise UserError("intervals need scipy, which is not installed", "pip install 'personamem[eval]'") from error
+        raise UserError("intervals need scipy, which is not installed", install_hint("eval")) from error
     return scipy.special

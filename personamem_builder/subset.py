@@ -15,10 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from generation.errors import UserError
 from generation.files import replacing
+from generation.reading import as_model, parse_json, read_text
 
 FORMAT: Final = "personamem-subset"
 VERSION: Final = 1
@@ -84,12 +85,7 @@ def read_subset(path: str | os.PathLike[str], split: str) -> Subset:
         UserError: The file is absent or not such a file, or it names no question of the split.
     """
     file = Path(path).expanduser()
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}", _MAKE) from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{file} is no list of questions: not UTF-8 text", _MAKE) from error
+    text = read_text(file, _MAKE)
     ids = _ids_of_split(file, text, split) if text.lstrip().startswith(("{", "[")) else _lines(text)
     if not ids:
         raise UserError(f"{file} names no question of the split {split}", _MAKE)
@@ -101,16 +97,10 @@ def _lines(text: str) -> list[str]:
 
 
 def _ids_of_split(file: Path, text: str, split: str) -> Iterable[str]:
-    try:
-        content = json.loads(text)
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise UserError(f'{file} is no list of questions: it lacks "format": "{FORMAT}"', _MAKE)
-        parsed = _File.model_validate(content)
-    except json.JSONDecodeError as error:
-        raise UserError(f"{file} is no list of questions: {error}", _MAKE) from error
-    except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise UserError(f"{file} is no list of questions: {faults}", _MAKE) from error
+    content = parse_json(text, str(file), _MAKE)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise UserError(f'{file} is no list of questions: it lacks "format": "{FORMAT}"', _MAKE)
+    parsed = as_model(content, _File, str(file), _MAKE)
     if parsed.version != VERSION:
         raise UserError(f"{file} has version {parsed.version}, version {VERSION} is read", "update personamem")
     if split not in parsed.splits:

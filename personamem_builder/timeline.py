@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from generation.errors import UserError
 from generation.files import replacing
 from generation.records import PERIODS, Event, History, Persona, Preference, TopicHistory
+from generation.resources import install_hint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +74,7 @@ def draw_timeline(persona: Persona, topic: TopicHistory, path: Path) -> None:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise UserError("drawing needs matplotlib", "pip install 'personamem[plots]', or leave --out away") from error
+        raise UserError("drawing needs matplotlib", f"{install_hint('plots')}, or leave --out away") from error
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "personamem"  # ids in the file follow from its content
     from matplotlib import pyplot as plt

@@ -75,13 +75,22 @@ def _question(context: Mapping[str, Any], end: int) -> dict[str, Any]:
         "persona_id": context["persona_id"],
         "question_id": f"{context['shared_context_id']}-{end}",
         "question_type": "suggest_new_ideas",
+        "topic": "travel",
         "context_length_in_tokens": 10 * end,
+        "context_length_in_letters": 40 * end,
+        "distance_to_ref_in_blocks": 0,
+        "distance_to_ref_in_tokens": 0,
+        "num_irrelevant_tokens": 0,
+        "distance_to_ref_proportion_in_context": 0.0,
         "user_question_or_message": "What now?",
         "correct_answer": "(b)",
         "all_options": ["(a) w", "(b) x", "(c) y", "(d) z"],
         "shared_context_id": context["shared_context_id"],
         "end_index_in_shared_context": end,
+        "source_question_type": "suggest_new_ideas",
         "answer_index": 1,
+        "evidence_message_indices": [],
+        "evidence_event_ids": [],
     }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar
@@ -12,7 +13,26 @@ from typing import Any, ClassVar
 from loopback import Loopback
 
 Message = dict[str, str]
-Answer = Callable[[list[Message]], str | HTTPStatus | None]
+
+
+@dataclass(frozen=True)
+class Raw:
+    """A reply as it goes over the wire.
+
+    Attributes:
+        body: Data as JSON, bytes as they are; None for a connection that breaks.
+        status: Of HTTP.
+        headers: Beside length and type.
+        delay: Seconds before it; they end early when the server is closed.
+    """
+
+    body: Any
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+
+
+Answer = Callable[[list[Message]], "str | HTTPStatus | Raw | None"]
 
 
 @dataclass(frozen=True)
@@ -40,17 +60,22 @@ class LoopbackChat(Loopback):
     Paths that end in `/chat/completions` are answered as OpenAI does, those in `/messages` as Anthropic does.
 
     Args:
-        answer: What to say: a text, None for an answer without content, or a status to refuse the request with. Or a
-            function from the messages to one of these.
+        answer: What to say: a text, None for an answer without content, a status to refuse the request with, or what
+            goes over the wire. Or a function from the messages to one of these.
 
     Attributes:
         requests: All requests so far, in order of arrival.
     """
 
-    def __init__(self, answer: Answer | str | HTTPStatus | None) -> None:
+    def __init__(self, answer: Answer | str | HTTPStatus | Raw | None) -> None:
         self.answer: Answer = answer if callable(answer) else lambda _: answer
         self.requests: list[ChatRequest] = []
+        self.closing = threading.Event()
         super().__init__(type("Handler", (_Handler,), {"chat": self}))
+
+    def __exit__(self, *exception: object) -> None:
+        self.closing.set()
+        super().__exit__(*exception)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -61,7 +86,11 @@ class _Handler(BaseHTTPRequestHandler):
         request = ChatRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
         self.chat.requests.append(request)
         answer = self.chat.answer(request.messages)
-        if isinstance(answer, HTTPStatus):
+        if isinstance(answer, Raw):
+            self.chat.closing.wait(answer.delay)
+            if answer.body is not None:
+                self.send(answer.status, answer.body, answer.headers)
+        elif isinstance(answer, HTTPStatus):
             self.send(answer, {"error": {"message": answer.phrase}})
         elif self.path.endswith("/chat/completions"):
             choice = {"index": 0, "message": {"role": "assistant", "content": answer}, "finish_reason": "stop"}
@@ -73,13 +102,20 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send(HTTPStatus.NOT_FOUND, {"error": {"message": f"no such path: {self.path}"}})
 
-    def send(self, status: HTTPStatus, body: Mapping[str, Any]) -> None:
-        data = json.dumps(body).encode()
+    def send(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
+        for name, value in {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(data)),
+            **(headers or {}),
+        }.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(data)
+        try:
+            self.wfile.write(data)
+        except ConnectionError:
+            self.close_connection = True  # the client has had enough
 
     def log_message(self, format: str, *args: object) -> None:
         """Keep test output quiet."""

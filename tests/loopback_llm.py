@@ -38,7 +38,7 @@ class Reply:
     text: str | None = ""
     finish_reason: str | None = "stop"
     refusal: str | None = None
-    usage: tuple[int, int] | None = (11, 7)
+    usage: tuple[Any, Any] | None = (11, 7)
     status: int = 200
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -207,5 +207,5 @@ def _completion(reply: Reply) -> dict[str, Any]:
     }
     if reply.usage is not None:
         prompt, answer = reply.usage
-        completion["usage"] = {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
+        completion["usage"] = {"prompt_tokens": prompt, "completion_tokens": answer}
     return completion

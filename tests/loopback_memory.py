@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,6 +18,7 @@ class Raw(NamedTuple):
     content_type: str = "application/json"
     announced: int | None = None
     """The `Content-Length`, where it is not the true one."""
+    headers: Mapping[str, str] = {}
 
 
 Reply = Callable[[str, dict[str, Any]], dict[str, Any] | Raw]
@@ -57,6 +58,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(reply.status)
         self.send_header("Content-Type", reply.content_type)
         self.send_header("Content-Length", str(len(reply.content) if reply.announced is None else reply.announced))
+        for header, value in reply.headers.items():
+            self.send_header(header, value)
         self.end_headers()
         try:
             self.wfile.write(reply.content)

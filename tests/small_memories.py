@@ -113,3 +113,21 @@ class NeedsMore(Last):
 
     def __init__(self) -> None:
         import no_such_library  # noqa: F401
+
+
+BROKEN: set[str] = set()
+"""The methods at which `Flaky` fails, and the number of a session at which it does; tests fill it."""
+
+
+class Flaky(Last):
+    """It fails as its server does."""
+
+    def add_session(self, session: Session) -> None:
+        if {"add_session", str(session.number)} & BROKEN:
+            raise ConnectionError("the server is down")
+        super().add_session(session)
+
+    def search(self, query: str, k: int) -> Sequence[Memory]:
+        if "search" in BROKEN:
+            raise OSError("the server is down")
+        return super().search(query, k)

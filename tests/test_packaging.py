@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import venv
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -23,31 +25,74 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+class Installed(NamedTuple):
+    """A new environment with the wheel in it."""
+
+    wheel: Path
+    bin: Path
+
+    def run(self, *command: str, cwd: Path, exits: int = 0) -> subprocess.CompletedProcess[str]:
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        arguments = [self.bin / command[0], *command[1:]]
+        done = subprocess.run(arguments, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == exits, done.stderr
+        return done
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=True)
+    made = Installed(wheel, folder / "bin")
+    made.run("pip", "install", "-q", str(wheel), cwd=folder)
+    return made
+
+
 def test_the_wheel_carries_every_data_file(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for folder in ("lm_eval_tasks", "hub_card", "templates"):
         for path in (ROOT / folder).iterdir():
-            assert f"personamem_builder/_data/{folder}/{path.name}" in names
+            assert any(name.startswith(f"personamem_builder/_data/{folder}/{path.name}") for name in names), path
+    for path in (ROOT / "examples").glob("*.yaml"):
+        assert f"personamem_builder/_data/examples/{path.name}" in names
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {
         "generation",
         "personamem_builder",
     }
 
 
-def test_the_wheel_alone_imports_the_excerpt_and_loads_it(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "v", with_pip=True)
-    bin_ = tmp_path / "v" / "bin"
+def test_the_wheel_carries_every_file_of_the_packages(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for package in ("generation", "personamem_builder"):
+        files = (path for path in (ROOT / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        assert {str(path.relative_to(ROOT)) for path in files} <= names
 
+
+def test_the_wheel_alone_generates_from_a_shipped_example(installed: Installed, tmp_path: Path) -> None:
+    assert list(tmp_path.iterdir()) == []
+
+    done = installed.run("personamem", "generate", "examples/tiny.yaml", cwd=tmp_path)
+
+    assert "runs/tiny: 2 personas" in done.stdout
+    assert "session" in installed.run("personamem", "generate", "full", "--estimate", cwd=tmp_path).stdout
+    absent = installed.run("personamem", "generate", "examples/mine.yaml", cwd=tmp_path, exits=1)
+    assert "hint: give the path of a YAML file, or the name of an example: full, tiny" in absent.stderr
+
+
+def test_the_wheel_alone_names_itself_where_an_extra_is_missing(installed: Installed, tmp_path: Path) -> None:
+    done = installed.run("personamem", "eval", "--tasks", "personamem_32k", cwd=tmp_path, exits=1)
+
+    assert f"hint: pip install '{installed.wheel}[eval]'" in done.stderr
+
+
+def test_the_wheel_alone_imports_the_excerpt_and_loads_it(installed: Installed, tmp_path: Path) -> None:
     def run(*command: str) -> str:
-        return subprocess.run(
-            [bin_ / command[0], *command[1:]], cwd=tmp_path, capture_output=True, text=True, check=True
-        ).stdout
+        return installed.run(*command, cwd=tmp_path).stdout
 
-    run("pip", "install", "-q", str(wheel))
     assert "import-official" in run("personamem", "--help")
     tasks = Path(run("personamem", "tasks", "path").strip())
     assert (tasks / "personamem_32k.yaml").is_file()
-    assert tasks.is_relative_to(tmp_path)
+    assert tasks.is_relative_to(installed.bin.parent)
     output = run("personamem", "import-official", str(ROOT / "examples" / "official_excerpt"))
     assert "17 questions, 2 contexts" in output
     load = "import personamem_builder; from datasets import load_dataset; d = load_dataset('personamem', split='32k');"

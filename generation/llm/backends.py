@@ -54,7 +54,9 @@ def make_backend(name: BackendName, config: Config, banks: Banks) -> Backend:
 
         llm = config.llm
         pace = Pace(llm.requests_per_minute, llm.tokens_per_minute)
-        endpoint = Endpoint(name.model, temperature=llm.temperature, max_tokens=llm.max_tokens, pace=pace)
+        endpoint = Endpoint(
+            name.model, temperature=llm.temperature, max_tokens=llm.max_tokens, timeout=llm.timeout, pace=pace
+        )
         endpoint.connect()
         return endpoint
     if name.kind == "hf":

@@ -6,8 +6,8 @@ import sqlite3
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +15,11 @@ from typing import NamedTuple
 from filelock import FileLock
 
 from generation.errors import UserError
+
+
+def _locked(path: Path) -> FileLock:
+    path.parent.stat()  # raises where there is no such folder, which a lock would make
+    return FileLock(path.with_name(f".{path.name}.lock"))
 
 
 class _Put(NamedTuple):
@@ -30,27 +35,35 @@ class ReplyCache:
 
     Args:
         path: The file; made if it is not there.
+        what: What it is, for errors.
 
     Raises:
         UserError: The file is no such cache, or cannot be opened.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, what: str = "a cache of replies") -> None:
+        self._path, self._what = path, what
         self._waiting: deque[_Put] = deque()
+        self._soon: deque[Future[None]] = deque()
+        self._closing: list[Callable[[], object]] = []
+        # A thread that is no daemon: Python ends only when it has written what waits.
+        self._later = ThreadPoolExecutor(1, thread_name_prefix=path.name)
         self._reading, self._writing = threading.Lock(), threading.Lock()
-        with self._named_errors():
+        # SQLite does not let processes that begin together wait for one another while its log is turned on.
+        with self._named_errors(), _locked(path):
+            if not path.exists():  # the user removed it, but not the log that a kill left
+                for suffix in ("-wal", "-shm"):
+                    path.with_name(path.name + suffix).unlink(missing_ok=True)
             # Two connections: with a log of changes (WAL), who reads does not wait for what is being written.
             self._reader, self._writer = self._connect(), self._connect()
-            # SQLite does not let processes that begin together wait for one another while the log is turned on.
-            with FileLock(path.with_name(f".{path.name}.lock")), self._writer:
+            with self._writer:
                 self._writer.execute("PRAGMA journal_mode=WAL")
                 self._writer.execute("PRAGMA synchronous=FULL")
                 self._writer.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, text TEXT NOT NULL)")
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._path, timeout=60, isolation_level="IMMEDIATE", check_same_thread=False)
-        weakref.finalize(self, connection.close)
+        self._closing.append(weakref.finalize(self, connection.close))
         return connection
 
     @contextmanager
@@ -59,7 +72,7 @@ class ReplyCache:
             yield
         except (sqlite3.Error, OSError) as error:
             hint = "move it away, or free some space if the disk is full"
-            raise UserError(f"{self._path} cannot be used as a cache of replies: {error}", hint) from error
+            raise UserError(f"{self._path} cannot be used as {self._what}: {error}", hint) from error
 
     def get(self, key: str) -> str | None:
         """Return the reply kept under a key, if there is one."""
@@ -75,6 +88,39 @@ class ReplyCache:
             if not put.done.done():  # else a thread before this one wrote it along with its own
                 self._write_waiting()
         put.done.result()
+
+    def put_soon(self, key: str, text: str) -> None:
+        """Keep a reply without waiting for the disk, which a thread writes to at once.
+
+        Raises:
+            UserError: An earlier reply could not be written.
+        """
+        put = _Put(key, text, Future())
+        self._waiting.append(put)
+        self._soon.append(put.done)
+        self._later.submit(self._write_if_any)
+        while self._soon and self._soon[0].done():
+            self._soon.popleft().result()
+
+    def flush(self) -> None:
+        """Return when all is on the disk.
+
+        Raises:
+            UserError: A reply could not be written.
+        """
+        while self._soon:
+            self._soon.popleft().result()
+
+    def close(self) -> None:
+        """Write what waits, and let go of the file."""
+        self._later.shutdown()
+        for close in self._closing:
+            close()
+
+    def _write_if_any(self) -> None:
+        with self._writing:
+            if self._waiting:
+                self._write_waiting()
 
     def _write_waiting(self) -> None:
         """Write all that waits at once: the disk takes as long for many replies as for one."""

@@ -12,10 +12,11 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from generation.errors import UserError
+from generation.http import body_as_json
 from generation.llm.cache import ReplyCache
 from generation.llm.ledger import Ledger, Outcome
 from generation.prompts import render
-from generation.reading import describe
+from generation.reading import clean, describe
 from generation.tokenizer import num_tokens
 
 S = TypeVar("S", bound=BaseModel)
@@ -248,11 +249,21 @@ def _form(schema: type[BaseModel]) -> dict[str, Any]:
 
 def _read(text: str, schema: type[S], check: Callable[[S], list[str]]) -> tuple[S | None, list[str]]:
     try:
-        reply = schema.model_validate_json(text)
+        reply = schema.model_validate_json(_encodable(text))
     except ValidationError as error:
         return None, [describe(error)]
     faults = check(reply)
     return (None, faults) if faults else (reply, [])
+
+
+def _encodable(text: str) -> str:
+    """Return a JSON text without the escapes that stand for what no file can hold, see `clean_text`."""
+    if "\\u" not in text:
+        return text
+    try:
+        return json.dumps(clean(body_as_json(text)))
+    except ValueError:
+        return text  # what is wrong with it is told to the model
 
 
 def _name(request: Request) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -11,9 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
 
 from generation.config import Price
 from generation.errors import UserError
@@ -26,6 +27,9 @@ else:
 
 Outcome = Literal["ok", "repaired", "cut", "refusal", "rejected", "error"]
 """What came of a call: a good reply, a good one to a repair turn, or what was wrong with it."""
+
+
+_MOST_TOKENS: Final = 10**12  # of a call
 
 
 class BudgetReached(UserError):
@@ -45,13 +49,13 @@ class PaidCall(BaseModel):
         outcome: What came of it.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     stage: str
     template: str
     model: str
-    prompt_tokens: NonNegativeInt
-    reply_tokens: NonNegativeInt
+    prompt_tokens: int = Field(ge=0, le=_MOST_TOKENS)
+    reply_tokens: int = Field(ge=0, le=_MOST_TOKENS)
     cost: NonNegativeFloat | None
     outcome: Outcome
 
@@ -96,12 +100,11 @@ class Ledger:
         budget: Most that the run may cost, in US dollars; None for no limit.
 
     Raises:
-        UserError: The budget is not above 0, or the file is damaged or cannot be written.
+        UserError: The budget is not above 0 or not finite, or the file is damaged or cannot be written.
     """
 
     def __init__(self, path: Path, prices: Mapping[str, Price], budget: float | None = None) -> None:
-        if budget is not None and not budget > 0:
-            raise UserError(f"--budget must be above 0 (it is {budget:g})", "leave it out to spend without a limit")
+        check_budget(budget)
         self._path = path
         self._prices = prices
         self._budget = budget
@@ -213,6 +216,8 @@ class Ledger:
         Raises:
             UserError: The file cannot be written; what was written before is kept.
         """
+        # What an endpoint says may make no sense; the call is paid for all the same.
+        prompt_tokens, reply_tokens = (min(max(0, count), _MOST_TOKENS) for count in (prompt_tokens, reply_tokens))
         call = PaidCall(
             stage=stage,
             template=template,
@@ -306,6 +311,18 @@ class Ledger:
             cost = price_of(call.model, call.prompt_tokens, call.reply_tokens, self._prices)
         self._spent += cost or 0.0
         line.cost = None if line.cost is None or cost is None else line.cost + cost
+
+
+def check_budget(budget: float | None) -> None:
+    """Refuse a budget that limits nothing, or allows nothing.
+
+    Raises:
+        UserError: It is neither None nor a finite number above 0.
+    """
+    if budget is not None and not 0 < budget < math.inf:
+        raise UserError(
+            f"--budget must be above 0, and finite (it is {budget:g})", "leave it out to spend without a limit"
+        )
 
 
 def price_of(model: str, prompt_tokens: int, reply_tokens: int, prices: Mapping[str, Price]) -> float | None:

@@ -8,6 +8,9 @@ from typing import Any
 from generation.errors import UserError
 from generation.llm.client import Call, Completion
 from generation.llm.reply_text import json_text
+from generation.progress import Waiting
+from generation.reading import clean_text
+from generation.resources import install_hint
 
 
 class LocalModel:
@@ -27,9 +30,7 @@ class LocalModel:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
         except ImportError as error:
-            raise UserError(
-                f"hf:{path} needs {error.name}, which is not installed", "pip install 'personamem[hf]'"
-            ) from error
+            raise UserError(f"hf:{path} needs {error.name}, which is not installed", install_hint("hf")) from error
         try:
             self._tokenizer: Any = AutoTokenizer.from_pretrained(path)
             self._model: Any = AutoModelForCausalLM.from_pretrained(path, dtype="auto")
@@ -45,6 +46,7 @@ class LocalModel:
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._lock = threading.Lock()
+        self._waiting = Waiting(f"hf:{path}")
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -58,7 +60,7 @@ class LocalModel:
             UserError: The prompt does not fit the model's window.
         """
         chat = [{"role": message.role, "content": message.content} for message in call.messages]
-        with self._lock:
+        with self._waiting.call(), self._lock:
             encoded = self._tokenizer.apply_chat_template(
                 chat, add_generation_prompt=True, return_tensors="pt", return_dict=True
             ).to(self._model.device)
@@ -82,5 +84,5 @@ class LocalModel:
         new = output[0, prompt_tokens:]
         # A reply that uses all the room did not end by itself.
         finish_reason = "length" if len(new) >= room else "stop"
-        text = self._tokenizer.decode(new, skip_special_tokens=True)
+        text = clean_text(self._tokenizer.decode(new, skip_special_tokens=True))
         return Completion(json_text(text), finish_reason if text.strip() else "empty", prompt_tokens, len(new))

@@ -45,11 +45,11 @@ def _without_thoughts(text: str) -> str:
 
 
 def _objects(text: str) -> list[str]:
-    """Return the outermost JSON objects; thoughts that never end hold none."""
+    """Return the outermost JSON objects, two at most; thoughts that never end hold none."""
     decoder = json.JSONDecoder()
     found: list[str] = []
     start = -1 if text.startswith("<think>") else text.find("{")
-    while start >= 0:
+    while start >= 0 and len(found) < 2:
         try:
             _, end = decoder.raw_decode(text, start)
             found.append(text[start:end])

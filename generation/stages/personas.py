@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, overload
 
 from pydantic import BaseModel
 
@@ -15,6 +14,7 @@ from generation.config import Config
 from generation.errors import UserError
 from generation.grammar import expand, expand_phrase
 from generation.llm.client import Client, Request
+from generation.reading import parse_json, read_text
 from generation.records import MOTIVES, Persona
 from generation.seeds import rng_for
 from generation.text_checks import num_words, role_faults, text_faults
@@ -49,25 +49,21 @@ def read_descriptions(path: Path) -> list[str]:
     Raises:
         UserError: The file cannot be read, holds none, or has bad lines; they are listed.
     """
+    hint = 'each line must be a JSON object such as {"persona": "a beekeeper who teaches chess"}'
     try:
         # Not splitlines(): JSON may hold other line separators, such as U+2028, inside a text.
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
-        raise UserError(f"persona_source: {path}: {error.strerror}", 'give a JSONL file of {"persona": "…"}') from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"persona_source: {path} is not UTF-8: {error}") from error
+        lines = read_text(path, 'give a JSONL file of {"persona": "…"}').split("\n")
+    except UserError as error:
+        raise UserError(f"persona_source: {error.message}", error.hint) from error
     descriptions: list[str] = []
     faults: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            entry = json.loads(line)
-        except json.JSONDecodeError as error:
-            faults.append(f"line {number}: no JSON ({error.msg} at column {error.colno})")
-            continue
-        except RecursionError:
-            faults.append(f"line {number}: nested too deeply")
+            entry = parse_json(line, f"line {number}")
+        except UserError as error:
+            faults.append(error.message)
             continue
         text = entry.get("persona") if isinstance(entry, dict) else None
         if isinstance(text, str) and text.strip():
@@ -78,12 +74,46 @@ def read_descriptions(path: Path) -> list[str]:
         more = f"; and {len(faults) - 10} more" if len(faults) > 10 else ""
         raise UserError(
             f"persona_source: {path}: {'; '.join(faults[:10])}{more}",
-            'each line must be a JSON object such as {"persona": "a beekeeper who teaches chess"}',
+            hint,
         )
     return descriptions
 
 
-def draw_personas(config: Config, bank: PeopleBank) -> list[PersonaTask]:
+class DrawnPersonas(Sequence[PersonaTask]):
+    """Who the users are; each is drawn when it is asked for, since there may be a million.
+
+    Args:
+        config: The configuration.
+        bank: Names, demographics and sentences.
+        descriptions: Of the users, by number; None where they come from the bank alone.
+        numbers: Of the users.
+    """
+
+    def __init__(
+        self, config: Config, bank: PeopleBank, descriptions: Sequence[str] | None, numbers: Sequence[int]
+    ) -> None:
+        self._config = config
+        self._bank = bank
+        self._descriptions = descriptions
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, at: int) -> PersonaTask: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> DrawnPersonas: ...
+
+    def __getitem__(self, at: int | slice) -> PersonaTask | DrawnPersonas:
+        if isinstance(at, slice):
+            return DrawnPersonas(self._config, self._bank, self._descriptions, self._numbers[at])
+        number = self._numbers[at]
+        return _draw(self._config, self._bank, number, self._descriptions[number] if self._descriptions else "")
+
+
+def draw_personas(config: Config, bank: PeopleBank) -> DrawnPersonas:
     """Draw who the users are.
 
     Args:
@@ -93,7 +123,7 @@ def draw_personas(config: Config, bank: PeopleBank) -> list[PersonaTask]:
     Raises:
         UserError: `persona_source` cannot be read or has fewer lines than there are personas.
     """
-    descriptions: Sequence[str] = [""] * config.personas
+    descriptions: Sequence[str] | None = None
     if config.persona_source is not None:
         found = read_descriptions(Path(config.persona_source))
         if len(found) < config.personas:
@@ -102,7 +132,7 @@ def draw_personas(config: Config, bank: PeopleBank) -> list[PersonaTask]:
                 "lower personas, or add lines",
             )
         descriptions = rng_for(config.seed, "descriptions").sample(found, len(found))[: config.personas]
-    return [_draw(config, bank, i, description) for i, description in enumerate(descriptions)]
+    return DrawnPersonas(config, bank, descriptions, range(config.personas))
 
 
 def _draw(config: Config, bank: PeopleBank, persona_id: int, description: str) -> PersonaTask:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, Field, RootModel, model_validator
 
 from generation.errors import UserError
+from generation.reading import as_model, read_json
 from personamem_builder.annotation.items import BEST, CHECKS, UNSURE, VERDICTS
 from personamem_builder.annotation.sheet import ANSWERS_FORMAT, ANSWERS_VERSION
 from personamem_builder.schema import option_letter
 
 COMMENT: Final = "comment"
+_LONGEST_NAME: Final = 200
+
+MAX_OPTIONS: Final = 26
+"""Options have a letter each."""
 
 _SHOWN: Final = 5
+_AGAIN: Final = "the file was cut short or edited: ask for it again"
 _KINDS: Final = (
     "a file saved from sheet.html, a JSON export of Label Studio, or the user_state.json of a rater that potato keeps"
 )
@@ -30,9 +35,15 @@ class KeyItem(BaseModel):
 
     id: str
     answer: str
-    options: int = Field(ge=2)
+    options: int = Field(ge=2, le=MAX_OPTIONS)
     question_type: str
     topic: str
+
+    @model_validator(mode="after")
+    def _consistent(self) -> KeyItem:
+        if self.answer not in [option_letter(index) for index in range(self.options)]:
+            raise ValueError(f"answer: {self.answer[:_LONGEST_NAME]!r} is the letter of none of {self.options} options")
+        return self
 
 
 class Key(BaseModel):
@@ -44,11 +55,23 @@ class Key(BaseModel):
     split: str
     items: list[KeyItem] = Field(min_length=1)
 
+    @model_validator(mode="after")
+    def _distinct(self) -> Key:
+        seen: set[str] = set()
+        for item in self.items:
+            if item.id in seen:
+                raise ValueError(f"items: {item.id[:_LONGEST_NAME]!r} is there twice")
+            seen.add(item.id)
+        return self
+
+
+_Name = Annotated[str, Field(max_length=_LONGEST_NAME)]
+
 
 class _Saved(BaseModel):
     version: int
     sample: str
-    rater: str
+    rater: _Name
     answers: dict[str, dict[str, Any]]
 
 
@@ -57,13 +80,30 @@ class _TaskData(BaseModel):
     sample: str
 
 
+class _Value(BaseModel):
+    text: str | list[str] | None = None
+    choices: list[str] | None = None
+
+    @property
+    def chosen(self) -> str | list[str] | None:
+        """The choice, or the text; a list where there are several choices."""
+        if self.text is not None:
+            return "\n".join(self.text) if isinstance(self.text, list) else self.text
+        return self.choices[0] if self.choices and len(self.choices) == 1 else self.choices
+
+
 class _Result(BaseModel):
     from_name: str = ""  # a relation between results has none
-    value: dict[str, Any] = {}
+    value: _Value = _Value()
+
+
+class _User(BaseModel):
+    email: _Name | None = None
+    id: int | _Name | None = None
 
 
 class _Annotation(BaseModel):
-    completed_by: int | str | dict[str, Any]
+    completed_by: int | _Name | _User
     result: list[_Result]
     was_cancelled: bool = False
 
@@ -73,8 +113,12 @@ class _Task(BaseModel):
     annotations: list[_Annotation]
 
 
+class _Tasks(RootModel[list[_Task]]):
+    """Label Studio's JSON export."""
+
+
 class _PotatoState(BaseModel):
-    user_id: str
+    user_id: _Name
     instance_id_to_label_to_value: dict[str, list[tuple[dict[str, str], Any]]]
 
 
@@ -90,12 +134,8 @@ def read_key(path: Path) -> Key:
     Raises:
         UserError: It cannot be read, or is no key.
     """
-    content = _load(path)
-    try:
-        return Key.model_validate(content)
-    except ValidationError as error:
-        hint = "give --key the key.json that `personamem annotate` wrote"
-        raise UserError(f"{path} is no key of a sample: {_explain(error)}", hint) from error
+    hint = "give --key the key.json that `personamem annotate` wrote"
+    return as_model(read_json(path, hint), Key, f"{path} is no key of a sample", hint)
 
 
 def read_raters(paths: Sequence[Path], key: Key) -> dict[str, Answers]:
@@ -140,7 +180,7 @@ def _raise_twice(path: Path, earlier: Path, rater: str, item: str, name: str) ->
 
 
 def _parse(path: Path, key: Key) -> list[_Rating]:
-    content = _load(path)
+    content = read_json(path, _AGAIN)
     read: Callable[[Path, Any, Key], list[_Rating]]
     if isinstance(content, list):
         read = _from_label_studio
@@ -150,10 +190,7 @@ def _parse(path: Path, key: Key) -> list[_Rating]:
         read = _from_potato
     else:
         raise UserError(f"{path} holds no answers of a rater", f"give {_KINDS}")
-    try:
-        ratings = read(path, content, key)
-    except ValidationError as error:
-        raise UserError(f"{path} cannot be understood: {_explain(error)}", f"give {_KINDS}") from error
+    ratings = read(path, content, key)
     ratings = [rating._replace(rater=_printable(rating.rater).strip()) for rating in ratings]
     if not all(rating.rater for rating in ratings):
         raise UserError(f"{path} does not say who rated", "write a name into the sheet and save again")
@@ -162,11 +199,11 @@ def _parse(path: Path, key: Key) -> list[_Rating]:
 
 def _printable(name: str) -> str:
     """Return a name that cannot steer the terminal that shows it."""
-    return "".join(sign if sign.isprintable() else " " for sign in name)
+    return "".join(sign if sign.isprintable() and sign != "\N{REPLACEMENT CHARACTER}" else " " for sign in name)
 
 
 def _from_sheet(path: Path, content: Any, key: Key) -> list[_Rating]:
-    saved = _Saved.model_validate(content)
+    saved = as_model(content, _Saved, f"{path} cannot be understood", f"give {_KINDS}")
     if saved.version != ANSWERS_VERSION:
         raise UserError(f"{path} has version {saved.version}, version {ANSWERS_VERSION} is read", "update personamem")
     _check_sample(path, saved.sample, key)
@@ -174,33 +211,25 @@ def _from_sheet(path: Path, content: Any, key: Key) -> list[_Rating]:
 
 
 def _from_label_studio(path: Path, content: Any, key: Key) -> list[_Rating]:
-    tasks = TypeAdapter(list[_Task]).validate_python(content)
+    tasks = as_model(content, _Tasks, f"{path} cannot be understood", f"give {_KINDS}")
     ratings = []
-    for task in tasks:
+    for task in tasks.root:
         _check_sample(path, task.data.sample, key)
         for annotation in task.annotations:
             if not annotation.was_cancelled:
-                answers = {result.from_name: _chosen(result.value) for result in annotation.result if result.from_name}
+                answers = {result.from_name: result.value.chosen for result in annotation.result if result.from_name}
                 ratings.append(_Rating(_user(annotation.completed_by), task.data.item, answers))
     return ratings
 
 
-def _user(completed_by: int | str | Mapping[str, Any]) -> str:
-    if isinstance(completed_by, Mapping):
-        return str(completed_by.get("email") or completed_by.get("id") or "")
+def _user(completed_by: int | str | _User) -> str:
+    if isinstance(completed_by, _User):
+        return completed_by.email or str(completed_by.id or "")
     return str(completed_by)
 
 
-def _chosen(value: Mapping[str, Any]) -> Any:
-    """Return the choice, or the text, of a result; a list where there are several choices."""
-    if "text" in value:
-        return "\n".join(value["text"]) if isinstance(value["text"], list) else value["text"]
-    choices = value.get("choices")
-    return choices[0] if isinstance(choices, list) and len(choices) == 1 else choices
-
-
 def _from_potato(path: Path, content: Any, key: Key) -> list[_Rating]:
-    state = _PotatoState.model_validate(content)
+    state = as_model(content, _PotatoState, f"{path} cannot be understood", f"give {_KINDS}")
     ratings = []
     for item, labels in state.instance_id_to_label_to_value.items():
         answers = {label.get("schema", ""): value for label, value in labels}
@@ -211,7 +240,7 @@ def _from_potato(path: Path, content: Any, key: Key) -> list[_Rating]:
 def _check_sample(path: Path, sample: str, key: Key) -> None:
     if sample != key.sample:
         raise UserError(
-            f"{path} answers the sample {sample}, the key is of {key.sample}",
+            f"{path} answers the sample {_printable(sample)[:_LONGEST_NAME]}, the key is of {key.sample}",
             "give the key.json that lay beside the sheet which was rated",
         )
 
@@ -219,7 +248,7 @@ def _check_sample(path: Path, sample: str, key: Key) -> None:
 def _faults(rating: _Rating, items: Mapping[str, KeyItem], key: Key) -> list[str]:
     item = items.get(rating.item)
     if item is None:
-        return [f"item {rating.item!r} is not of the sample {key.sample}"]
+        return [f"item {_short(rating.item)} is not of the sample {key.sample}"]
     letters = [option_letter(index) for index in range(item.options)]
     allowed = {BEST: (*letters, UNSURE), **dict.fromkeys(CHECKS, VERDICTS)}
     faults = []
@@ -227,9 +256,9 @@ def _faults(rating: _Rating, items: Mapping[str, KeyItem], key: Key) -> list[str
         if name == COMMENT and isinstance(value, str):
             continue
         if name not in allowed:
-            faults.append(f"item {rating.item}: there is no question {name!r}")
+            faults.append(f"item {rating.item}: there is no question {_short(name)}")
         elif value not in allowed[name]:
-            faults.append(f"item {rating.item}: {name} is {value!r}, not one of {', '.join(allowed[name])}")
+            faults.append(f"item {rating.item}: {name} is {_short(value)}, not one of {', '.join(allowed[name])}")
     return faults
 
 
@@ -240,15 +269,6 @@ def _raise(path: Path, faults: Sequence[str]) -> None:
         raise UserError(f"{path}: {'; '.join(faults[:_SHOWN])}{more}", hint)
 
 
-def _load(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}", "give the path of a file") from error
-    except ValueError as error:  # UnicodeDecodeError, JSONDecodeError
-        raise UserError(f"{path} is not JSON: {error}", "the file was cut short or edited: ask for it again") from error
-
-
-def _explain(error: ValidationError) -> str:
-    faults = [f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors()]
-    return "; ".join(faults[:_SHOWN])
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"

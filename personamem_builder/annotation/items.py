@@ -9,11 +9,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
-
 from generation.errors import UserError
-from personamem_builder.contexts import read_context
-from personamem_builder.dataset.folder import contexts_path, questions_path
+from personamem_builder.contexts import AGAIN, read_context
+from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.load import read_questions
 from personamem_builder.schema import option_letter, option_texts
 
@@ -74,13 +72,9 @@ def read_split(folder: Path, split: str) -> list[dict[str, Any]]:
     """Read the questions of a split.
 
     Raises:
-        UserError: Their file cannot be read.
+        UserError: Their file cannot be read, or has faults.
     """
-    path = folder / questions_path(split)
-    try:
-        rows: list[dict[str, Any]] = read_questions(folder, split).to_pylist()
-    except (OSError, pa.ArrowInvalid) as error:
-        raise _unreadable(path, error) from error
+    rows: list[dict[str, Any]] = read_questions(folder, split).to_pylist()
     return rows
 
 
@@ -185,7 +179,7 @@ def _item(row: Mapping[str, Any], context: Mapping[str, Any], whole: Sequence[Li
     shown = {near for index in evidence for near in range(index - _AROUND, index + _AROUND + 1)}
     # The first message tells who the user is, where it is the system's.
     shown |= {0} if context["messages"][0]["role"] == "system" else set()
-    return Item(row, history_lines(context, sorted(shown & set(range(end))), evidence, end), False)
+    return Item(row, history_lines(context, sorted(i for i in shown if 0 <= i < end), evidence, end), False)
 
 
 def _session_heads(context: Mapping[str, Any]) -> list[str]:
@@ -202,14 +196,7 @@ def _session_heads(context: Mapping[str, Any]) -> list[str]:
 
 
 def _read(path: Path, context_id: str) -> dict[str, Any]:
-    try:
-        context = read_context(path, context_id)
-    except (OSError, pa.ArrowInvalid) as error:
-        raise _unreadable(path, error) from error
+    context = read_context(path, context_id)
     if context is None:
-        raise UserError(f"{path} has no context {context_id}", "build, import or download the dataset again")
+        raise UserError(f"{path} has no context {context_id}", AGAIN)
     return context
-
-
-def _unreadable(path: Path, error: Exception) -> UserError:
-    return UserError(f"{path} cannot be read: {error}", "build, import or download the dataset again")

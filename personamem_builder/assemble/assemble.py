@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,16 +12,18 @@ from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
 from generation.files import file_digest, replacing
+from generation.interruption import kept_if_interrupted
 from generation.parallel import ordered_results, process_pool
 from generation.pipeline import STAGES
 from generation.progress import track
+from generation.reading import read_model
 from generation.seeds import rng_for
 from generation.store import RunStore, record_line, writing_lines
 from personamem_builder.assemble.check import Replay
 from personamem_builder.assemble.layout import Layout, lay_out
 from personamem_builder.assemble.material import Material, Piece, Place, find_material, read_fillers, read_material
 from personamem_builder.assemble.place import place_questions
-from personamem_builder.assemble.records import AskedQuestion, ContextPlan
+from personamem_builder.assemble.records import AskedQuestion, Assembly, ContextPlan
 from personamem_builder.assemble.refined import REFINED
 from personamem_builder.assemble.select import Chosen, fill, select_sessions
 from personamem_builder.assemble.sizes import FULLEST, Size
@@ -61,8 +62,13 @@ def assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: i
 
     Raises:
         UserError: The run is not finished or was damaged, a persona cannot fill a split, an answer contradicts its
-            context, or the disk refuses. Splits are then as they were before.
+            context, another process is writing to the run, or the disk refuses. Splits are then as they were before.
     """
+    with kept_if_interrupted(f"the splits of {store.folder} are as they were before"), store.writing():
+        return _assemble(store, sizes, n_variants, workers)
+
+
+def _assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: int) -> dict[str, dict[str, int]]:
     fingerprint = store.fingerprint()
     read_fillers(store)  # damage is said here, not by a worker that cannot start
     places = find_material(store)
@@ -237,14 +243,14 @@ def _write_assembly(store: RunStore, size: Size, n_variants: int, new: Path) -> 
     if (refined := store.folder / REFINED).exists():
         files.append(refined)
     own = split_folder(store, size.split).relative_to(store.folder)
-    content = {
+    content = Assembly(
         **size._asdict(),
-        "n_variants": n_variants,
-        "files": {str(path.relative_to(store.folder)): file_digest(path) for path in files}
-        | {str(own / name): file_digest(new / name) for name in (CONTEXTS, QUESTIONS)},
-    }
+        n_variants=n_variants,
+        files={path.relative_to(store.folder).as_posix(): file_digest(path) for path in files}
+        | {(own / name).as_posix(): file_digest(new / name) for name in (CONTEXTS, QUESTIONS)},
+    )
     with replacing(new / ASSEMBLY) as part:
-        part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        part.write_text(content.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
 def read_assembly(store: RunStore, split: str) -> dict[str, Any]:
@@ -257,23 +263,29 @@ def read_assembly(store: RunStore, split: str) -> dict[str, Any]:
     again = f"personamem assemble {store.folder} " + (
         f"--n-blocks {split.removesuffix('blocks')}" if split.endswith("blocks") else f"--split {split}"
     )
-    try:
-        assembly: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        files = dict(assembly["files"])
-    except OSError as error:
-        raise UserError(f"{store.folder} has no split {split!r}: {path} is missing", again) from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path} is damaged", f"assemble it again: {again}") from error
+    if not path.exists():
+        raise UserError(f"{store.folder} has no split {split!r}: {path} is missing", again)
+    assembly = read_model(path, Assembly, f"assemble it again: {again}")
+    files = dict(assembly.files)
+    if assembly.split != split or not _made_from(store, split).issubset(files):
+        raise UserError(f"{path} is damaged: it is of another split, or lacks files", f"assemble it again: {again}")
     if (store.folder / REFINED).exists():
         files.setdefault(REFINED, "")  # the run was refined since
     for name, digest in files.items():
         file = store.folder / name
-        if not file.exists() or file_digest(file) != digest:
+        if not file.is_file() or file_digest(file) != digest:
             raise UserError(
                 f"{file} is not what the split {split} was assembled from: its digest differs",
                 f"assemble it again: {again}",
             )
-    return assembly
+    return assembly.model_dump(mode="json")
+
+
+def _made_from(store: RunStore, split: str) -> set[str]:
+    """Return the files that every assembly of a split names."""
+    paths = [store.folder / "config.json", *map(store.path, STAGES)]
+    paths += [split_folder(store, split) / name for name in (CONTEXTS, QUESTIONS)]
+    return {path.relative_to(store.folder).as_posix() for path in paths}
 
 
 def assembled_splits(store: RunStore) -> list[str]:

@@ -136,7 +136,7 @@ def find_material(store: RunStore, *, refined: bool = True) -> list[Place]:
 
 
 def _failed(store: RunStore, stage: str) -> int:
-    return sum(failure["stage"] == stage for failure in store.failures())
+    return sum(failure.stage == stage for failure in store.failures())
 
 
 class Texts(NamedTuple):

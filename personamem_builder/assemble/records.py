@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from pydantic import ConfigDict, PositiveInt
+
 from generation.records import Record
 
 
@@ -65,3 +67,27 @@ class AskedQuestion(Record):
     distance_to_ref_in_tokens: int
     num_irrelevant_tokens: int
     evidence_message_indices: tuple[int, ...]
+
+
+class Assembly(Record):
+    """The content of `assembly.json`: the size of a split, and what it was made from.
+
+    Attributes:
+        split: Its name.
+        n_blocks: See `sizes.Size`, as for the next three.
+        max_tokens: See there.
+        rows: See there.
+        end_points: See there.
+        n_variants: Contexts of each persona.
+        files: The sha256 of each file, by its path in the folder of the run.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    split: str
+    n_blocks: PositiveInt
+    max_tokens: PositiveInt | None
+    rows: PositiveInt
+    end_points: PositiveInt
+    n_variants: PositiveInt
+    files: dict[str, str]

@@ -12,6 +12,11 @@ EMPTIEST: Final = 0.8
 """And at least this part."""
 
 
+_HINT: Final = "write 15, or a range such as 1-10"
+_MOST_DIGITS: Final = 4  # of a number of sessions
+_MOST_SIZES: Final = 100  # of a range: two files are open for each
+
+
 class Size(NamedTuple):
     """The size of a split.
 
@@ -63,8 +68,15 @@ def chosen_sizes(splits: tuple[str, ...], n_blocks: str | None, max_tokens: int 
     if splits:
         raise UserError("--split and --n-blocks exclude each other", "leave one of them out")
     first, dash, last = n_blocks.partition("-")
-    if not first.isdecimal() or (dash and not last.isdecimal()) or int(first) < 1 or (dash and int(last) < int(first)):
-        raise UserError(f"--n-blocks {n_blocks!r} is no number of sessions", "write 15, or a range such as 1-10")
+    numbers = [first, last] if dash else [first]
+    if not all(map(str.isdecimal, numbers)):
+        raise UserError(f"--n-blocks {n_blocks!r} is no number of sessions", _HINT)
+    if max(map(len, numbers)) > _MOST_DIGITS:
+        raise UserError(f"--n-blocks {n_blocks[:40]} has more than {_MOST_DIGITS} digits", _HINT)
+    if int(first) < 1 or (dash and int(last) < int(first)):
+        raise UserError(f"--n-blocks {n_blocks!r} is no number of sessions", _HINT)
+    if dash and int(last) - int(first) >= _MOST_SIZES:
+        raise UserError(f"--n-blocks {n_blocks} is a range of more than {_MOST_SIZES} sizes", _HINT)
     if max_tokens is not None and dash:
         raise UserError("--max-tokens cannot go with a range of --n-blocks", "give one number of sessions")
     counts = range(int(first), int(last or first) + 1)

@@ -7,11 +7,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from generation.errors import UserError
-from generation.reading import describe
+from generation.reading import describe, read_yaml
 from personamem_builder.audit.records import ALL, Finding
 from personamem_builder.statistics import simultaneous_interval
 
@@ -27,14 +26,14 @@ _Probability = Annotated[float, Field(gt=0, lt=1)]
 class Limit(BaseModel):
     """What a finding is held against; see `gates.yaml`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     max: float | None = None
     min: float | None = None
     upper_above_chance: float | None = None
     lower_above_chance: float | None = None
     holds_chance: _Probability | None = None
-    min_n: int = 0
+    min_n: NonNegativeInt = 0
 
 
 class Gate(BaseModel):
@@ -75,10 +74,7 @@ def read_gates(path: Path | None = None) -> Gates:
     """
     path = path or _STANDARD
     hint = "see personamem_builder/audit/gates.yaml for what it may hold"
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path} cannot be read as YAML: {error}", hint) from error
+    content = read_yaml(path, hint)
     try:
         return TypeAdapter(dict[str, Gate]).validate_python(content)
     except ValidationError as error:

@@ -22,7 +22,7 @@ from personamem_builder.contexts import iter_contexts
 from personamem_builder.dataset.folder import (
     changed_files,
     contexts_path,
-    is_dataset_folder,
+    may_be_dataset,
     questions_path,
     read_manifest,
 )
@@ -70,7 +70,7 @@ def _readers(path: Path) -> Mapping[str, _Reader]:
     """Return what reads each split."""
     if path.is_file() and path.name.endswith(_CSV):
         return {_split_name(path): partial(_read_csv, path, None)}
-    if is_dataset_folder(path):
+    if may_be_dataset(path):
         return {name: partial(_read_dataset, path, name) for name in read_manifest(path)["splits"]}
     if (path / "stages").is_dir():
         return {RUN: partial(read_run, RunStore(path))}
@@ -111,7 +111,9 @@ def _reading(path: Path) -> Iterator[None]:
 def _read_dataset(folder: Path, split: str) -> AuditedSplit:
     contexts = folder / contexts_path(split)
     with _reading(folder / questions_path(split)):
-        rows = [_without_nulls(row) for row in read_questions(folder, split).to_pylist()]
+        # Whether the files are as written, and how questions stand to their contexts, is for the audit to find.
+        table = read_questions(folder, split, contexts=False, whole=False)
+        rows = [_without_nulls(row) for row in table.to_pylist()]
         changed = changed_files(folder)
     return AuditedSplit(
         name=split,

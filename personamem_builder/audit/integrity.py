@@ -8,7 +8,7 @@ from typing import Final
 
 from personamem_builder.assemble.sizes import SIZES
 from personamem_builder.audit.records import AuditedSplit, Finding, Row, SharedContext, count_finding
-from personamem_builder.schema import option_texts
+from personamem_builder.schema import option_texts, shown_profile
 
 _STRATA: Final = 10
 _EXAMPLES: Final = 5
@@ -93,6 +93,7 @@ def _context_findings(split: AuditedSplit) -> list[Finding]:
         asked.setdefault(row["shared_context_id"], []).append(i)
     met: set[str] = set()
     orphans: list[str] = []
+    profiles: dict[int, str] = {}
     faulty: dict[str, set[int]] = {"wrong_persona": set(), "end_index": set(), "letters": set()}
     for context in split.contexts():
         met.add(context.shared_context_id)
@@ -100,6 +101,8 @@ def _context_findings(split: AuditedSplit) -> list[Finding]:
             orphans.append(context.shared_context_id)
             continue
         own = asked[context.shared_context_id]
+        if (shown := shown_profile(context.messages)) != profiles.setdefault(context.persona_id, shown):
+            faulty["wrong_persona"].update(own)  # two users under one id
         for check, found in _compare(context, [split.rows[i] for i in own]).items():
             faulty[check].update(own[i] for i in found)
     missing = {i for key, own in asked.items() if key not in met for i in own}

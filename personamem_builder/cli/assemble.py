@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from generation.parallel import MAX_WORKERS
 from generation.store import RunStore
 
 
@@ -14,11 +15,11 @@ from generation.store import RunStore
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option("--split", "splits", multiple=True, help="32k, 128k or 1M (repeatable). [default: all three]")
 @click.option("--n-blocks", help="Sessions of a context instead of a --split: a number, or a range such as 1-10.")
-@click.option("--max-tokens", type=click.IntRange(min=1), help="With --n-blocks: nominal size of a context.")
+@click.option("--max-tokens", type=click.IntRange(1, 1_000_000_000), help="With --n-blocks: nominal size of a context.")
 @click.option(
-    "--n-variants", type=click.IntRange(min=1), default=2, show_default=True, help="Contexts of each persona."
+    "--n-variants", type=click.IntRange(1, 1_000), default=2, show_default=True, help="Contexts of each persona."
 )
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help="Processes.")
 @click.option("--json", "as_json", is_flag=True, envvar="PERSONAMEM_ASSEMBLE_JSON", help="Print the counts as JSON.")
 def assemble(
     run: Path,

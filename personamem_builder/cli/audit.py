@@ -12,6 +12,7 @@ from typing import Literal
 import click
 
 from generation.errors import UserError
+from generation.resources import install_hint
 
 _PIPED_WIDTH = 140
 
@@ -27,9 +28,7 @@ def audit_installed() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        raise UserError(
-            f"an audit needs {package}, which is not installed", "pip install 'personamem[audit]'"
-        ) from error
+        raise UserError(f"an audit needs {package}, which is not installed", install_hint("audit")) from error
 
 
 @click.command()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from generation.errors import UserError
+from generation.parallel import MAX_WORKERS
+from generation.reading import read_json
 from generation.store import RunStore
 from personamem_builder.cli.audit import audit_installed
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     help="The dataset folder to write.",
 )
 @click.option("--replace", is_flag=True, help="Replace a folder that was built from something else.")
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help="Processes.")
 def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers: int) -> None:
     """Write the dataset folder of a RUN whose splits were assembled.
 
@@ -44,7 +45,7 @@ def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers:
         click.echo(f"{name}: {split['questions']} questions, {split['shared_contexts']} contexts")
     click.echo(f"{out}: digest {manifest['digest']}")
     if (out / AUDIT).exists():
-        _say_audit(out, json.loads((out / AUDIT).read_text(encoding="utf-8")))
+        _say_audit(out, read_json(out / AUDIT))
     first = next(iter(manifest["splits"]))
     following = f"personamem inspect {out} --split {first}"
     if first in SPLITS:  # there are tasks for these

@@ -11,7 +11,7 @@ import click
 @click.option("--batch_size", default="1", show_default=True, help="As lm-eval has it: a number, or auto.")
 @click.option("--device", help="As lm-eval has it: cpu, cuda:0, …")
 @click.option(
-    "--samples", type=click.IntRange(min=19), default=200, show_default=True, help="Random GUIDs to compare with."
+    "--samples", type=click.IntRange(19, 100_000), default=200, show_default=True, help="Random GUIDs to compare with."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of these.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

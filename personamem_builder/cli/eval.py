@@ -9,10 +9,17 @@ import click
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def evaluate(arguments: tuple[str, ...]) -> None:
     """Run lm-eval with the personamem tasks and models: ARGUMENTS are lm-eval's own."""
-    from personamem_builder.evaluation.run import run_lm_eval
+    from personamem_builder.evaluation.run import Unanswered, run_lm_eval
 
     if not arguments or arguments[0] in ("-h", "--help"):
         click.echo("personamem eval takes the arguments of lm-eval's command line, which says of itself:\n")
-    for path in run_lm_eval(arguments):
+    unanswered: Unanswered | None = None
+    try:
+        written = run_lm_eval(arguments)
+    except Unanswered as error:
+        unanswered, written = error, error.written
+    for path in written:
         click.echo(f"wrote {path}", err=True)
         click.echo(f"next: personamem report {path.parent}", err=True)
+    if unanswered:
+        raise unanswered

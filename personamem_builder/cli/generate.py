@@ -13,6 +13,8 @@ from generation.banks.load import load_banks
 from generation.config import load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE, parse_backend
+from generation.llm.ledger import check_budget
+from generation.parallel import MAX_WORKERS
 from generation.pipeline import STAGES, Work
 from generation.pipeline import generate as generate_run
 from generation.preview import estimate as estimate_run
@@ -33,7 +35,11 @@ from generation.store import RunStore
 )
 @click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
 @click.option(
-    "--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes of the offline backend."
+    "--workers",
+    type=click.IntRange(1, MAX_WORKERS),
+    default=1,
+    show_default=True,
+    help="Processes of the offline backend.",
 )
 @click.option("--preview", is_flag=True, help="Print a sample and write nothing.")
 @click.option("--estimate", is_flag=True, help="Print what the run would take, and write nothing.")
@@ -68,6 +74,7 @@ def generate(
 
     personamem generate examples/tiny.yaml --backend openai:MODEL --budget 5 --estimate
     """
+    check_budget(budget)
     settings = load_config(config)
     work = Work(settings, load_banks(settings), *_backends(backends))
     if preview:

@@ -43,7 +43,15 @@ def import_official(path: Path | None, hub: bool, splits: tuple[str, ...], revis
     for note in imported.notes:
         click.echo(f"note: {note}", err=True)
     for name, split in imported.manifest["splits"].items():
-        click.echo(f"{name}: {split['questions']} questions, {split['shared_contexts']} contexts, 0 mismatches")
+        strangers = imported.strangers[name]
+        mismatches = f"{len(strangers)} mismatch{'' if len(strangers) == 1 else 'es'}"
+        click.echo(f"{name}: {split['questions']} questions, {split['shared_contexts']} contexts, {mismatches}")
+        if strangers:
+            click.echo(
+                f"note: {name}: {len(strangers)} contexts, such as {strangers[0]}, show another user than an earlier "
+                "one of the same persona_id: intervals, and memory=wrong-user, take them for one user",
+                err=True,
+            )
     click.echo(f"{out}: digest {imported.manifest['digest']}")
     first = next(iter(imported.manifest["splits"]))
     click.echo(

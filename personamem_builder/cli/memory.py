@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 _CONTROLS = ("none", "full", "oracle", "wrong-user", "recent")
+_KEPT = ("none", "oracle", "recent")
+"""Controls that show little of the own history."""
 
 
 @click.group()
@@ -67,10 +69,15 @@ def run(
     import json
 
     from personamem_builder.dataset.locate import resolve_data, split_folder
+    from personamem_builder.memory.runner import MAX_TIMEOUT, check_k
     from personamem_builder.memory.summary import summarise, to_text
 
-    if not timeout > 0:
-        raise UserError(f"--timeout {timeout:g}: a system needs time", "give seconds, such as 600")
+    if not 0 < timeout <= MAX_TIMEOUT:
+        raise UserError(
+            f"--timeout {timeout:g}: a system needs time, and not more than {MAX_TIMEOUT:g} seconds",
+            "give seconds, such as 600",
+        )
+    check_k(k)
     source = resolve_data(data, splits=[split])
     split_folder(source, split)
     given = _settings(settings)
@@ -82,9 +89,17 @@ def run(
     click.echo(json.dumps(summary, indent=2, ensure_ascii=False) if as_json else to_text(summary))
     if "store" in summary:
         click.echo(f"the results are in {summary['store']}", err=True)
-        where = {"store": str(out)} if out else {"k": k} | ({"settings": given} if given else {})
+        where: dict[str, Any] = {"settings": given} if given else {}
+        if system not in _CONTROLS:
+            where = {"store": str(out)} if out else {"k": k, **where}
         metadata = json.dumps({"data": str(source.folder), "memory": system, **where})
         click.echo(f"next: personamem eval --tasks personamem_{split} --metadata '{metadata}' --model …", err=True)
+    queries, sessions = summary.get("failed_queries", 0), summary.get("failed_sessions", 0)
+    if queries or sessions:
+        raise UserError(
+            f"{system} failed at {queries} queries and {sessions} sessions: {summary['first_error']}",
+            "the same command goes on from there: it asks again only what failed, and what came after it",
+        )
 
 
 @memory.command(short_help="Compare two systems question by question.")
@@ -138,17 +153,14 @@ def _in_words(about: Mapping[str, Any], folder: Path) -> str:
 
 
 def _settings(given: Sequence[str]) -> dict[str, Any]:
-    import yaml
+    from generation.reading import parse_yaml
 
     settings: dict[str, Any] = {}
     for setting in given:
         key, equals, value = setting.partition("=")
         if not key or not equals:
             raise UserError(f"--set {setting} is no setting", "give KEY=VALUE, such as --set unit=session")
-        try:
-            settings[key] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            settings[key] = value
+        settings[key] = parse_yaml(value, f"--set {key}", "put a text with such signs in quotes: --set KEY='\"TEXT\"'")
     return settings
 
 
@@ -195,14 +207,18 @@ def _run_system(
 def _run_control(
     source: DataSource, split: str, name: str, settings: Mapping[str, Any], out: Path | None, answer: str | None
 ) -> tuple[list[Found], list[Measure], dict[str, Any]]:
-    """Measure what a control shows: nothing is taken in, and nothing kept."""
+    """Measure what a control shows: nothing is taken in, and what is shown is kept where `out` says so."""
     from personamem_builder.audit.memory_reader import Given
     from personamem_builder.memory.controls import WrongUser, check_evidence, recent
     from personamem_builder.memory.measures import found_in_history, retrieval_measures
+    from personamem_builder.memory.runner import keep_history
 
-    if out is not None or (settings and name != "recent"):
+    if settings and name != "recent":
+        raise UserError(f"--system {name} is a control: it has no settings", "leave out --set")
+    if out is not None and name not in _KEPT:
         raise UserError(
-            f"--system {name} is a control: it has no settings and no results to keep", "leave out --out and --set"
+            f"--system {name} is a control whose results cannot be kept: what it shows is the whole history of a user",
+            "leave out --out",
         )
     rows, contexts = _read(source, split)
     by_id = {context["shared_context_id"]: context for context in contexts}
@@ -229,6 +245,9 @@ def _run_control(
     if answer:
         measures.append(_rules(rows, contexts, given))
     about = {"system": name, "settings": dict(settings), "split": split, "data_digest": source.digest}
+    if out is not None:
+        shown_places = {question_id: indices for question_id, (_, indices) in places.items()}
+        about["store"] = str(keep_history(out, about, rows, by_id, shown_places).folder)
     return found, measures, about
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from generation.errors import UserError
+from generation.reading import as_one, clean, clean_text, read_json
 from personamem_builder.persona_bench.records import TASKS
 
 if TYPE_CHECKING:
@@ -35,7 +37,13 @@ def persona_bench() -> None:
     show_default=True,
     help="The dataset folder to write.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the splits and of the other histories.")
+@click.option(
+    "--seed",
+    type=click.IntRange(-(2**63), 2**63 - 1),
+    default=0,
+    show_default=True,
+    help="Of the splits and of the other histories.",
+)
 def import_(file: Path, out: Path, seed: int) -> None:
     """Turn a FILE of posts into a dataset folder with the items of the three tasks.
 
@@ -68,9 +76,10 @@ def is_persona_bench(path: Path) -> bool:
     from personamem_builder.persona_bench.write import FORMAT, MANIFEST
 
     try:
-        return bool(json.loads((path / MANIFEST).read_text(encoding="utf-8"))["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
+        content = read_json(path / MANIFEST)
+    except UserError:
         return False
+    return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def show_audit(folder: Path) -> None:
@@ -99,7 +108,10 @@ def report(results: tuple[Path, ...], as_json: bool) -> None:
     from personamem_builder.persona_bench.report import to_json
 
     content = read_bench(results or (Path("results"),))
-    click.echo(json.dumps(to_json(content), indent=2, ensure_ascii=False) if as_json else bench_text(content))
+    values = json.dumps(clean(to_json(content)), indent=2, ensure_ascii=False) if as_json else bench_text(content)
+    click.echo(values)
+    if content.unreadable:
+        raise as_one(content.unreadable, "not everything could be read; what is shown is without:")
 
 
 def read_bench(results: Sequence[Path]) -> Report:
@@ -116,7 +128,7 @@ def bench_text(content: Report) -> str:
     """Return a report in plain text, as wide as the terminal."""
     from personamem_builder.persona_bench.report import render_report
 
-    return render_report(content, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns)
+    return clean_text(render_report(content, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns))
 
 
 @persona_bench.command("evaluate-log", epilog="Example: personamem persona-bench evaluate-log log.jsonl --task impact")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from generation.errors import UserError
+from generation.llm.ledger import check_budget
 from generation.store import RunStore
 from personamem_builder.cli.audit import audit_installed
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--rounds",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, 100),
     default=2,
     show_default=True,
     help="How often questions are rewritten at most.",
@@ -82,6 +83,7 @@ def refine(
 
     personamem refine runs/full --no-context openai:MODEL --budget 20
     """
+    check_budget(budget)
     with audit_installed():
         from personamem_builder.audit.gates import read_gates
         from personamem_builder.refine.no_context import Filter

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from generation.errors import UserError
+from generation.reading import as_one, clean, clean_text
 
 if TYPE_CHECKING:
     from personamem_builder.persona_bench.report import Report as BenchReport
     from personamem_builder.report.content import Report
-    from personamem_builder.report.runs import Reading
+    from personamem_builder.report.questions import Questions
+    from personamem_builder.report.runs import Run
     from personamem_builder.report.table import Table
 
 _PIPED_WIDTH = 120
@@ -73,53 +75,97 @@ def report(
 
     Results of PERSONA-Bench follow in tables of their own, see `personamem persona-bench report`.
 
+    Questions to which no answer came count nowhere. A run of which more than 5 % failed, was cut, refused or had no
+    letter is marked (!). Results that cannot be read are named below the others, and the exit code is 1.
+
     The page of --html and the files of --plots also show what scores depend on: question type, distance and
     place of the evidence, updates, topic, what wrong answers assert, confidence, letters.
     """
-    from personamem_builder.cli.persona_bench import read_bench
     from personamem_builder.persona_bench.runs import find_results
-    from personamem_builder.report.content import make_report
     from personamem_builder.report.questions import find_questions
+    from personamem_builder.report.runs import left_out, read_all, read_runs
 
-    if as_json + as_markdown + as_latex > 1:
-        raise click.UsageError("--json, --markdown and --latex exclude each other")
-    form: _Form = "json" if as_json else "markdown" if as_markdown else "latex" if as_latex else "text"
+    form = _form(as_json, as_markdown, as_latex)
     if plots:
         from personamem_builder.report.draw import check_matplotlib
 
         check_matplotlib()
     results = results or (Path("results"),)
     found = find_results(results)
-    bench = read_bench(found.files) if found.files else None
-    if bench and not found.has_others:
-        if form in ("markdown", "latex") or any((html, plots, compare, data, hard)):
-            raise UserError("results of PERSONA-Bench are reported as text or JSON only", "leave out the other options")
-        click.echo(_printed(None, bench, form, with_comparisons=False))
-        return
-    reading = _read(results, found.alone)
-    questions = find_questions(reading.runs, data)
-    content = make_report(reading.runs, questions, hard=hard, pair=compare, notes=reading.notes)
-    if html or plots:
-        for reason in questions.lacking.values():
-            click.echo(f"note: some plots are left out, and floors that are not in the results: {reason}", err=True)
-    click.echo(_printed(content, bench, form, with_comparisons=bool(compare)))
-    _write(content, html, plots)
-    if step := _next_step(content.tables):
+    bench, unreadable = _read_bench(found.files)
+    own = [path for path in results if path not in found.alone]
+    # Without results of PERSONA-Bench it is an error that there are none of personamem.
+    reading = read_all(own) if found.files else read_runs(own)
+    unreadable += reading.unreadable
+    if bench and not reading.runs and (form in ("markdown", "latex") or any((html, plots, compare, data, hard))):
+        raise UserError(
+            "results of PERSONA-Bench are reported as text or JSON only",
+            "leave out the other options" + (f"; {left_out(unreadable).message}" if unreadable else ""),
+        )
+    notes = [note for note in reading.notes if not any(note.startswith(f"left out {path}: ") for path in found.alone)]
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    questions = find_questions(reading.runs, data) if reading.runs else None
+    unreadable += [*questions.damaged, *questions.misfits.values()] if questions else []
+    runs = [run for run in reading.runs if questions and run not in questions.misfits]
+    if not runs and bench is None:
+        raise as_one(unreadable)
+    content = _make(runs, questions, hard, compare, notes, unreadable) if questions and runs else None
+    for reason in questions.lacking.values() if questions and (html or plots) else ():
+        click.echo(f"note: some plots are left out, and floors that are not in the results: {reason}", err=True)
+    click.echo(_printed(content, bench, form, unreadable, with_comparisons=bool(compare)))
+    if content:
+        _write(content, html, plots)
+    if unreadable:
+        raise left_out(unreadable)
+    if content and (step := _next_step(content.tables)):
         click.echo(step, err=True)
 
 
-def _read(results: Sequence[Path], bench: Sequence[Path]) -> Reading:
-    """Read all runs but those of results files that have PERSONA-Bench tasks only."""
-    from personamem_builder.report.runs import read_runs
-
-    reading = read_runs([path for path in results if path not in bench])
-    notes = [note for note in reading.notes if not any(note.startswith(f"left out {path}: ") for path in bench)]
-    for note in notes:
-        click.echo(f"note: {note}", err=True)
-    return reading._replace(notes=notes)
+def _form(as_json: bool, as_markdown: bool, as_latex: bool) -> _Form:
+    if as_json + as_markdown + as_latex > 1:
+        raise click.UsageError("--json, --markdown and --latex exclude each other")
+    return "json" if as_json else "markdown" if as_markdown else "latex" if as_latex else "text"
 
 
-def _printed(content: Report | None, bench: BenchReport | None, form: _Form, *, with_comparisons: bool) -> str:
+def _read_bench(files: Sequence[Path]) -> tuple[BenchReport | None, list[UserError]]:
+    """Read the results of PERSONA-Bench, if there are any; what is wrong with them hides no others."""
+    from personamem_builder.cli.persona_bench import read_bench
+
+    if not files:
+        return None, []
+    try:
+        bench = read_bench(files)
+    except UserError as error:
+        return None, [error]
+    return bench, list(bench.unreadable)
+
+
+def _make(
+    runs: Sequence[Run],
+    questions: Questions,
+    hard: Path | None,
+    pair: tuple[str, str] | None,
+    notes: Sequence[str],
+    unreadable: Sequence[UserError],
+) -> Report:
+    """Make the report; where a side of a comparison is not there, what could not be read may be it."""
+    from personamem_builder.report.content import make_report
+
+    try:
+        return make_report(runs, questions, hard=hard, pair=pair, notes=notes)
+    except UserError as error:
+        raise as_one([error, *unreadable]) from error
+
+
+def _printed(
+    content: Report | None,
+    bench: BenchReport | None,
+    form: _Form,
+    unreadable: Sequence[UserError],
+    *,
+    with_comparisons: bool,
+) -> str:
     import json
     import shutil
 
@@ -133,14 +179,15 @@ def _printed(content: Report | None, bench: BenchReport | None, form: _Form, *, 
         if content:
             values = to_json(content.tables, content.sections, content.comparisons if with_comparisons else None)
         values |= {"persona_bench": bench_json(bench)} if bench else {}
-        return json.dumps(values, indent=2, ensure_ascii=False)
+        values |= {"unreadable": [error.message for error in unreadable]} if unreadable else {}
+        return json.dumps(clean(values), indent=2, ensure_ascii=False)
     if content and form != "text":
         if bench:
             click.echo("note: results of PERSONA-Bench have text and JSON only, they are left out", err=True)
-        return (to_markdown if form == "markdown" else to_latex)(content.tables, content.comparisons)
+        return clean_text((to_markdown if form == "markdown" else to_latex)(content.tables, content.comparisons))
     width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
     parts = [to_text(content.tables, width, content.comparisons)] if content else []
-    return "\n\n".join([*parts, *([bench_text(bench)] if bench else [])])
+    return clean_text("\n\n".join([*parts, *([bench_text(bench)] if bench else [])]))
 
 
 def _write(content: Report, html: Path | None, plots: Path | None) -> None:
@@ -173,7 +220,9 @@ def _next_step(tables: Sequence[Table]) -> str | None:
             floor = "--model personamem-floor --model_args policy=longest"
             return f"next: personamem eval --tasks {table.task} {floor}  (what a shortcut scores)"
     for table in tables:
-        models = [row for row in table.rows if not row.is_floor and row.memory == FULL and row.has_context]
+        models = [
+            row for row in table.rows if not row.is_floor and row.score and row.memory == FULL and row.has_context
+        ]
         if lone := [row.model for row in models if row.paired_difference is None]:
             task = f"{table.task}_nocontext"
             return f"next: personamem eval --tasks {task} …  (with the arguments of {lone[0]}: its context gain)"

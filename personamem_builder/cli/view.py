@@ -42,8 +42,9 @@ def view(
 
     personamem view personamem --split 32k --out page
     """
+    from personamem_builder.cli import print_error
     from personamem_builder.dataset.locate import resolve_data
-    from personamem_builder.report.runs import read_runs
+    from personamem_builder.report.runs import left_out, read_runs
     from personamem_builder.view.site import Site
     from personamem_builder.view.write import write_site
 
@@ -56,12 +57,17 @@ def view(
         click.echo(
             f"note: left out {len(reading.runs) - len(site.answers)} runs on splits that are not shown", err=True
         )
+    unreadable = left_out(reading.unreadable) if reading and reading.unreadable else None
     if out is None:
+        if unreadable:  # before it serves, which may last
+            print_error(unreadable)
         _serve(site, port, not no_open)
         return
     written = write_site(site, out)
     click.echo(out / "index.html")
     click.echo(f"{written.files} files, {written.size / 1e6:.1f} MB; next: open {out / 'index.html'}", err=True)
+    if unreadable:
+        raise unreadable
 
 
 def _serve(site: Site, port: int, is_opened: bool) -> None:

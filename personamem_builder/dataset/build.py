@@ -77,6 +77,7 @@ def build(
         UserError: Nothing was assembled, the run was changed since, `out` is of another build, or the disk refuses.
     """
     fingerprint = store.fingerprint()
+    store.refuse_while_written()
     names = list(dict.fromkeys(splits)) or sorted(assembled_splits(store), key=_split_order)
     if not names:
         raise UserError(f"{store.folder} has no splits", f"make some: personamem assemble {store.folder}")
@@ -93,7 +94,7 @@ def build(
     with ExitStack() as stack:
         pool = stack.enter_context(process_pool(workers, _start_worker, store)) if workers > 1 else None
         questions = _question_tables(store, names)
-        contexts = _contexts(store, names, pool, 2 * workers)
+        contexts = _unchanged(_contexts(store, names, pool, 2 * workers), store, assemblies)
         return write_dataset(
             out,
             questions,
@@ -104,6 +105,15 @@ def build(
             funnel=_funnel(refined) if refined else None,
             generation=_generation(fingerprint),
         )
+
+
+def _unchanged(
+    contexts: Iterator[tuple[str, ContextRow]], store: RunStore, assemblies: Mapping[str, Any]
+) -> Iterator[tuple[str, ContextRow]]:
+    """Yield contexts, and refuse them all in the end if another process wrote to the run meanwhile."""
+    yield from contexts
+    if {name: read_assembly(store, name) for name in assemblies} != assemblies:
+        raise UserError(f"{store.folder} was changed while it was read", "build it again")
 
 
 def _split_order(name: str) -> tuple[int, int, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from datasets import Dataset, DatasetDict, IterableDataset, IterableDatasetDict
 from datasets.formatting import PythonFormatter, _register_formatter
 from datasets.packaged_modules.parquet.parquet import Parquet
 
+from generation.errors import UserError
 from personamem_builder.contexts import ContextStore, Message, open_contexts
 from personamem_builder.dataset.folder import contexts_path, splits_in
 from personamem_builder.dataset.locate import remote_contexts
@@ -102,8 +104,34 @@ class _Join:
         return open_contexts(_fetched(place["repo_id"], place["commit"], ()), self._remote)
 
 
+@contextmanager
+def _caching(cache: str | None) -> Iterator[None]:
+    """Say in our words that the cache of `datasets` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # such as a file of the data that is not there
+            raise
+        from datasets import config
+
+        raise UserError(
+            f"datasets cannot write its cache, {cache or config.HF_DATASETS_CACHE}: {error.strerror}",
+            "set HF_HOME, or cache_dir=, to a folder that can be written; or use personamem_builder.iter_examples, "
+            "which needs none",
+        ) from error
+
+
 class PersonaMem(Parquet):
     """Reads the Parquet files of a dataset folder, or of its place on the Hub."""
+
+    def __init__(self, cache_dir: str | None = None, *args: Any, **kwargs: Any) -> None:
+        with _caching(cache_dir):
+            super().__init__(cache_dir, *args, **kwargs)
+
+    def download_and_prepare(self, *args: Any, **kwargs: Any) -> None:
+        """Write the rows into the cache of `datasets`."""
+        with _caching(self._cache_dir_root):
+            super().download_and_prepare(*args, **kwargs)
 
     def as_dataset(self, split: Any = None, *args: Any, **kwargs: Any) -> Dataset | DatasetDict:
         """Return the questions with `context`; the shared contexts as they are."""

@@ -10,6 +10,7 @@ import jinja2
 import yaml
 
 from generation.errors import UserError
+from generation.reading import parse_yaml
 from generation.resources import data_dir
 from personamem_builder.dataset.features import features_of, type_name
 from personamem_builder.dataset.front_matter import is_generated, metadata, to_yaml
@@ -81,10 +82,7 @@ def split_card(text: str) -> Card:
     data: Any = {}
     body = text
     if match := re.match(r"---[ ]*\n(.*?)^---[ ]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE):
-        try:
-            data = yaml.safe_load(match[1]) or {}
-        except yaml.YAMLError as error:
-            raise UserError(f"the card's front matter is no YAML: {error}", f"mend the {CARD}") from error
+        data = parse_yaml(match[1], "the card's front matter", f"mend the {CARD}") or {}
         if not isinstance(data, dict):
             raise UserError("the card's front matter is no YAML mapping", f"mend the {CARD}")
         body = text[match.end() :]

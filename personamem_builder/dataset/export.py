@@ -8,7 +8,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -63,7 +63,9 @@ def export_release(folder: Path, out: Path, splits: Sequence[str] = ()) -> dict[
         check_split(manifest, name, folder)
     _check_files(folder, names)
     _check_out(out)
+    questions = {name: read_questions(folder, name) for name in names}
     exported = {}
+    is_new = not out.exists()
     try:
         out.mkdir(parents=True, exist_ok=True)
         for path in out.iterdir():
@@ -72,15 +74,19 @@ def export_release(folder: Path, out: Path, splits: Sequence[str] = ()) -> dict[
         with ExitStack() as files:  # every file is written before the first one takes its place
             for name in names:
                 paths = (out / questions_file(name), out / contexts_file(name))
-                questions, contexts = (files.enter_context(replacing(path)) for path in paths)
+                question_file, context_file = (files.enter_context(replacing(path)) for path in paths)
                 total = manifest["splits"][name]["shared_contexts"]
                 exported[name] = Exported(
-                    _write_questions(read_questions(folder, name), questions),
-                    _write_contexts(folder / contexts_path(name), contexts, name, total),
+                    _write_questions(questions[name], question_file),
+                    _write_contexts(folder / contexts_path(name), context_file, name, total),
                     paths,
                 )
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error}", "make space, or choose another --out") from error
+    finally:
+        if is_new and not exported:
+            with suppress(OSError):
+                out.rmdir()
     return exported
 
 

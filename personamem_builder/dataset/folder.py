@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from generation.errors import UserError
 from generation.files import file_digest
-from personamem_builder.schema import SCHEMA_VERSION
+from personamem_builder.manifest import FORMAT as FORMAT
+from personamem_builder.manifest import MANIFEST as MANIFEST
+from personamem_builder.manifest import is_dataset_folder as is_dataset_folder
+from personamem_builder.manifest import may_be_dataset as may_be_dataset
+from personamem_builder.manifest import read_manifest as read_manifest
 
-MANIFEST: Final = "manifest.json"
 AUDIT: Final = "audit.json"
-FORMAT: Final = "personamem"
-
 
 _superseded: set[str] = set()
 """What has been warned about in this process."""
@@ -38,34 +39,6 @@ def contexts_path(split: str) -> str:
     return f"data/shared_contexts_{split}.parquet"
 
 
-def is_dataset_folder(folder: Path) -> bool:
-    """Say whether a folder is a dataset that personamem wrote."""
-    try:
-        return bool(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of a dataset folder.
-
-    Raises:
-        UserError: There is none, or it belongs to a newer personamem.
-    """
-    if not is_dataset_folder(folder):
-        raise UserError(
-            f"{folder} is not a personamem dataset folder (no {MANIFEST} of ours in it)",
-            "make one: personamem import-official FOLDER --out personamem",
-        )
-    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    if manifest["schema_version"] > SCHEMA_VERSION:
-        raise UserError(
-            f"{folder} has schema version {manifest['schema_version']}, this personamem reads up to {SCHEMA_VERSION}",
-            "pip install --upgrade personamem",
-        )
-    return manifest
-
-
 def check_split(manifest: dict[str, Any], split: str, folder: Path) -> None:
     """Raise if a dataset lacks a split.
 
@@ -81,7 +54,7 @@ def check_split(manifest: dict[str, Any], split: str, folder: Path) -> None:
 
 def splits_in(expression: str | None, manifest: dict[str, Any]) -> list[str]:
     """Return the splits that an expression of `datasets` speaks of, such as `32k[:10]+128k`; all for None."""
-    parts = {part.partition("[")[0].strip() for part in (expression or "all").split("+")}
+    parts = {part.partition("[")[0].strip() for part in ("all" if expression is None else expression).split("+")}
     return [split for split in manifest["splits"] if split in parts or "all" in parts]
 
 
@@ -120,6 +93,14 @@ def changed_files(folder: Path, names: Iterable[str] | None = None) -> list[str]
         for name in (files if names is None else names)
         if name not in files or not (folder / name).is_file() or file_digest(folder / name) != files[name]["sha256"]
     ]
+
+
+def is_whole(folder: Path) -> bool:
+    """Say whether a folder is a dataset whose manifest and files are as they were written."""
+    try:
+        return not changed_files(folder)
+    except UserError:
+        return False
 
 
 def warn_if_superseded(manifest: dict[str, Any], origin: str) -> None:

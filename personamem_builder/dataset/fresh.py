@@ -23,7 +23,7 @@ from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import SIZES
 from personamem_builder.dataset.build import build
-from personamem_builder.dataset.folder import changed_files, is_dataset_folder, read_manifest
+from personamem_builder.dataset.folder import is_whole, read_manifest
 from personamem_builder.dataset.locate import DataSource, cache_folder
 from personamem_builder.schema import SCHEMA_VERSION
 
@@ -129,9 +129,9 @@ def _made(recipe: Recipe, split: str, n_variants: int) -> Path:
         )
     home = cache_folder() / "fresh" / recipe.fingerprint[:16]
     folder = home / f"personamem-{split}-{n_variants}x-{_code_digest()[:8]}"
-    if not _is_whole(folder):
+    if not is_whole(folder):
         with _locked(home.with_suffix(".lock"), recipe):
-            if not _is_whole(folder):
+            if not is_whole(folder):
                 _make(recipe, home / "run", folder, split, n_variants)
     return folder
 
@@ -146,10 +146,6 @@ def _make(recipe: Recipe, run: Path, folder: Path, split: str, n_variants: int) 
     except UserError as error:
         raise UserError(f"{recipe.words}: {error.message}", error.hint) from error
     build(store, folder, [split])
-
-
-def _is_whole(folder: Path) -> bool:
-    return is_dataset_folder(folder) and not changed_files(folder)
 
 
 def _code_digest() -> str:

@@ -84,13 +84,16 @@ def _patch() -> None:
 
     def dataset_module_factory(path: str, *args: Any, **kwargs: Any) -> Any:
         folder = _folder(path, kwargs.get("data_dir"), kwargs.get("revision"))
-        if folder is None and (snapshot := _snapshot(path, kwargs)):
-            module = original(path, *args, **kwargs)
-            if str(module.builder_kwargs.get("base_path")).startswith("hf://"):
-                return dataclasses.replace(module, module_path=_BUILDER)
-            folder = _with_questions(snapshot)  # the Hub is out of reach, or `datasets` offline
         if folder is None:
-            return original(path, *args, **kwargs)
+            module = original(path, *args, **kwargs)
+            if _is_ours(module):
+                _warn_if_superseded(path, module, kwargs)
+                return dataclasses.replace(module, module_path=_BUILDER)
+            if str(module.builder_kwargs.get("base_path")).startswith("hf://"):
+                return module
+            folder = _cached(path, kwargs)  # the Hub is out of reach, or `datasets` offline
+            if folder is None:
+                return module
         module = original(str(folder), *args, **{**kwargs, "data_dir": None})
         return dataclasses.replace(
             module,
@@ -110,7 +113,10 @@ def _folder(path: str, data_dir: str | None, revision: str | None) -> Path | Non
     from generation.errors import UserError
     from personamem_builder.dataset.folder import is_dataset_folder
     from personamem_builder.dataset.locate import ENVIRONMENT, find_folder, resolve_data
+    from personamem_builder.schema import SPLITS
 
+    if path in SPLITS and not Path(path).exists():
+        raise UserError(f"load_dataset({path!r}): {path} is a split", f'load_dataset("{_NAME}", split="{path}")')
     if path != _NAME:
         return resolve_data(path).folder if data_dir is None and is_dataset_folder(Path(path)) else None
     if named := data_dir or os.environ.get(ENVIRONMENT):
@@ -124,48 +130,70 @@ def _folder(path: str, data_dir: str | None, revision: str | None) -> Path | Non
     return folder
 
 
-def _snapshot(path: str, kwargs: dict[str, Any]) -> Path | None:
-    """Return the folder in the Hub's cache of a dataset of ours on the Hub; None for any other dataset.
+def _is_ours(module: Any) -> bool:
+    """Say whether what `datasets` read of a repository on the Hub is the card of a dataset of ours.
 
-    This takes a request for the manifest, which other repositories lack, and none where `datasets` is offline.
+    So nothing is asked of the Hub to find out: `datasets` reads the card of any dataset.
+
+    Args:
+        module: What `dataset_module_factory` returned.
     """
+    from personamem_builder.dataset.front_matter import CONFIGS
+
+    if not str(module.builder_kwargs.get("base_path")).startswith("hf://"):
+        return False
+    configs = getattr(module.builder_configs_parameters, "metadata_configs", None) or {}
+    for name, place in CONFIGS.items():
+        files = configs.get(name, {}).get("data_files")
+        if not isinstance(files, list) or not files:
+            return False
+        if not all(isinstance(file, dict) and file.get("path") == place(str(file.get("split"))) for file in files):
+            return False
+    return True
+
+
+def _warn_if_superseded(path: str, module: Any, kwargs: dict[str, Any]) -> None:
+    """Warn if a dataset of ours on the Hub says that another version has taken its place."""
     from pathlib import Path
+
+    from huggingface_hub import hf_hub_download
+
+    from personamem_builder.dataset.folder import MANIFEST, read_manifest, warn_if_superseded
+    from personamem_builder.official.hub import hub_failures
+
+    commit = str(module.builder_kwargs["base_path"]).removeprefix("hf://").partition("@")[2].strip("/")
+    token = getattr(kwargs.get("download_config"), "token", None)
+    try:
+        manifest = hf_hub_download(path, MANIFEST, repo_type="dataset", revision=commit or None, token=token)
+    except hub_failures():
+        return  # what cannot be had is said when its contexts are read
+    revision = kwargs.get("revision") or "main"
+    warn_if_superseded(read_manifest(Path(manifest).parent), f"{path}@{revision} on the Hub")
+
+
+def _cached(path: str, kwargs: dict[str, Any]) -> Path | None:
+    """Return the folder of a dataset of ours in the Hub's cache, if all its questions are there; nothing is asked."""
+    from pathlib import Path
+
+    from huggingface_hub import try_to_load_from_cache
+
+    from personamem_builder.dataset.folder import MANIFEST, is_dataset_folder, questions_path, read_manifest
+    from personamem_builder.official.hub import hub_failures
 
     if path.count("/") != 1 or kwargs.get("data_dir") or kwargs.get("data_files") or Path(path).exists():
         return None
-
-    import datasets
-    from huggingface_hub import hf_hub_download
-
-    from personamem_builder.dataset.folder import MANIFEST, is_dataset_folder, read_manifest, warn_if_superseded
-    from personamem_builder.official.hub import hub_failures
-
     revision = kwargs.get("revision")
     try:
-        manifest = hf_hub_download(
-            path,
-            MANIFEST,
-            repo_type="dataset",
-            revision=None if revision is None else str(revision),
-            token=getattr(kwargs.get("download_config"), "token", None),
-            local_files_only=datasets.config.HF_HUB_OFFLINE,
+        manifest = try_to_load_from_cache(
+            path, MANIFEST, repo_type="dataset", revision=None if revision is None else str(revision)
         )
-    except hub_failures():
-        return None  # `datasets` will say what is wrong
-    folder = Path(manifest).parent
-    if not is_dataset_folder(folder):
+    except hub_failures():  # a name that none can have
         return None
-    warn_if_superseded(read_manifest(folder), f"{path}@{revision or 'main'} on the Hub")
-    return folder
-
-
-def _with_questions(folder: Path) -> Path | None:
-    """Return a folder in the Hub's cache if all questions are there."""
-    from personamem_builder.dataset.folder import questions_path, read_manifest
-
-    return (
-        folder if all((folder / questions_path(split)).exists() for split in read_manifest(folder)["splits"]) else None
-    )
+    if not isinstance(manifest, str) or not is_dataset_folder(Path(manifest).parent):
+        return None
+    folder = Path(manifest).parent
+    splits = read_manifest(folder)["splits"]
+    return folder if all((folder / questions_path(split)).exists() for split in splits) else None
 
 
 def _files_digest(folder: Path) -> str:

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from generation.files import replacing
 from personamem_builder.contexts import ContextStore
-from personamem_builder.dataset.folder import contexts_path, questions_path, read_manifest, splits_in
+from personamem_builder.dataset.check import read_questions as read_questions
+from personamem_builder.dataset.folder import contexts_path, read_manifest, splits_in
 from personamem_builder.dataset.locate import resolve_data, split_folder
 from personamem_builder.schema import CONTEXT_SCHEMA
 
@@ -45,12 +46,14 @@ def load_dataset(
     import datasets
 
     source = resolve_data(data, revision, contexts=False)
+    # Of a config other than the questions `datasets` reads all splits.
+    splits = splits_in(None if "name" in kwargs else split, read_manifest(source.folder))
     if source.hub is not None:
         from personamem_builder.official.hub import download_files
 
-        # Of a config other than the questions `datasets` reads all splits.
-        splits = splits_in(None if "name" in kwargs else split, read_manifest(source.folder))
         download_files(source.hub.repo_id, source.hub.commit, map(contexts_path, splits))
+    for name in splits:
+        read_questions(source.folder, name)
     return datasets.load_dataset(str(source.folder), split=split, **kwargs)
 
 
@@ -73,12 +76,6 @@ def iter_examples(
     store = ContextStore(folder)
     for row in read_questions(folder, split).to_pylist():
         yield {**row, "context": store.messages(row["shared_context_id"], row["end_index_in_shared_context"])}
-
-
-def read_questions(folder: Path, split: str) -> pa.Table:
-    """Read the question table of a split."""
-    # Unlike `pq.read_table`, this does not import pandas.
-    return pq.ParquetFile(folder / questions_path(split)).read()
 
 
 def materialise(

@@ -15,10 +15,11 @@ from personamem_builder.contexts import GROUPS_KEPT, open_contexts
 from personamem_builder.dataset.folder import (
     AUDIT,
     MANIFEST,
-    changed_files,
     check_split,
     contexts_path,
     is_dataset_folder,
+    is_whole,
+    may_be_dataset,
     questions_path,
     read_manifest,
     warn_if_superseded,
@@ -101,6 +102,8 @@ def resolve_data(
     folder = find_folder(named)
     if folder is None and named:
         return _named(str(named), revision, splits, contexts)
+    if folder is None and may_be_dataset(Path(DEFAULT_FOLDER)):
+        read_manifest(Path(DEFAULT_FOLDER))  # says what is wrong with it
     if folder is not None:
         origin = str(folder)
     elif official_split:
@@ -246,7 +249,7 @@ def _official(split: str) -> tuple[Path, str]:
 
     folder = cache_folder() / f"official-{OFFICIAL_REVISION[:12]}-{split}-v{SCHEMA_VERSION}"
     with FileLock(folder.with_suffix(".lock")):  # the ranks of one run start together
-        if not is_dataset_folder(folder) or changed_files(folder):
+        if not is_whole(folder):
             shutil.rmtree(folder, ignore_errors=True)
             import_from_hub(folder, [split])
     return folder, f"the official release on the Hub at revision {OFFICIAL_REVISION}, split {split}"

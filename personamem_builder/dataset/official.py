@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -20,10 +20,11 @@ _URL: Final = "https://huggingface.co/datasets/bowen-upenn/PersonaMem"
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import made: the manifest of the folder, and the legal oddities met."""
+    """What an import made: the manifest of the folder, the legal oddities met, and see `Release.strangers`."""
 
     manifest: dict[str, Any]
     notes: Sequence[str]
+    strangers: Mapping[str, Sequence[str]]
 
 
 def import_release(path: Path, out: Path) -> Imported:
@@ -47,7 +48,7 @@ def import_release(path: Path, out: Path) -> Imported:
     )
     contexts = ((split, row) for split, rows in release.contexts.items() for row in rows)
     manifest = write_dataset(out, release.questions, contexts, source, release.notes)
-    return Imported(manifest, release.notes)
+    return Imported(manifest, release.notes, release.strangers)
 
 
 def import_from_hub(out: Path, splits: Sequence[str] = (), revision: str | None = None) -> Imported:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from generation.errors import UserError
 from personamem_builder.contexts import iter_contexts
+from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.context_file import ContextDigest
 from personamem_builder.dataset.folder import (
     changed_files,
@@ -22,7 +23,7 @@ def verify_dataset(folder: Path) -> None:
     """Load each split with plain `datasets`, and compare counts and digests with the manifest.
 
     Raises:
-        UserError: Something differs; it is named.
+        UserError: Something differs, or the data have faults; they are named.
     """
     import datasets
     import pyarrow.parquet as pq
@@ -34,6 +35,7 @@ def verify_dataset(folder: Path) -> None:
     if manifest["digest"] != dataset_digest(manifest["splits"]):
         faults.append("the digest in the manifest is not that of its splits")
     for split, entry in manifest["splits"].items():
+        read_questions(folder, split)
         with tempfile.TemporaryDirectory() as cache:
             loaded = datasets.load_dataset(
                 "parquet", data_files={"rows": str(folder / questions_path(split))}, split="rows", cache_dir=cache

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from generation.errors import UserError
+from generation.resources import install_hint
 from generation.seeds import rng_for
 from personamem_builder.dataset.write import CANARY
 
@@ -73,7 +74,7 @@ def load_model(name: str, arguments: str, batch_size: str = "1", device: str | N
     try:
         import lm_eval.models  # noqa: F401 (fills the registry)
     except ModuleNotFoundError as error:
-        raise UserError(f"lm-eval is not installed ({error})", "pip install 'personamem[eval]'") from error
+        raise UserError(f"lm-eval is not installed ({error})", install_hint("eval")) from error
     from personamem_builder.evaluation.run import model_class
     from personamem_builder.evaluation.window import scores_no_loglikelihood
 

@@ -1,41 +1,171 @@
-"""Chat endpoints that lm-eval's own backends stumble over, as lm-eval models."""
+"""Chat endpoints as lm-eval models, asked by a client of our own: no key in any error, and no failure for an answer."""
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+import ssl
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Final
 
 from lm_eval.api.registry import register_model
 from lm_eval.models.anthropic_llms import AnthropicChat
+from lm_eval.models.api_models import TemplateAPI
 from lm_eval.models.openai_completions import LocalChatCompletion
+from lm_eval.models.utils import postprocess_generated_text
+
+from generation.errors import UserError
+from generation.http import PrivateHeaders, address_of, is_header_value, trusted
+from generation.llm.endpoint import DEFAULT_TIMEOUT
+from generation.llm.failures import Named
+from generation.progress import track
+from personamem_builder.evaluation.chat_client import MOST_AT_ONCE, ChatClient, Endpoint
+from personamem_builder.evaluation.reply import Reply
+
+_MOST_TRIES: Final = 1000
+_LONGEST_TIMEOUT: Final = 86_400
 
 
-def _given(payload: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request that have a value; some providers refuse empty ones."""
-    return {name: value for name, value in payload.items() if value not in (None, [], [None])}
+class _Asking(TemplateAPI):
+    """What both models share: `generate_until` with a client of our own.
+
+    lm-eval's, of `requests` and `aiohttp`, logs and raises errors that hold the headers, follows redirects, and takes
+    anything with a status of 200 for an answer.
+    """
+
+    _key_name: str
+    _path: str
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        *,
+        num_concurrent: int = 1,
+        max_retries: int = 3,
+        timeout: float = DEFAULT_TIMEOUT,
+        **kwargs: Any,
+    ) -> None:
+        _check("num_concurrent", num_concurrent, 1, MOST_AT_ONCE)
+        _check("max_retries", max_retries, 1, _MOST_TRIES)
+        _check("timeout", timeout, 0.001, _LONGEST_TIMEOUT)
+        super().__init__(base_url=base_url, num_concurrent=num_concurrent, max_retries=max_retries, **kwargs)
+        self.timeout = timeout
+
+    @cached_property
+    def _client(self) -> ChatClient:
+        return ChatClient(self._endpoint)
+
+    @cached_property
+    def _endpoint(self) -> Endpoint:
+        address = address_of(str(self.base_url or ""))
+        if address is None:
+            raise UserError(
+                f"base_url={self.base_url} is no address of an endpoint",
+                f"give one that ends in {self._path}, such as base_url=http://127.0.0.1:8000{self._path}",
+            )
+        return Endpoint(
+            address,
+            self._headers(),
+            Named(address.shown, str(self.model), self._key_name, "base_url", self._path),
+            self.timeout,
+            self.max_retries,
+            self._concurrent,
+            self._context(),
+        )
+
+    def _headers(self) -> PrivateHeaders:
+        headers = getattr(self, "header", None)
+        if not isinstance(headers, dict):
+            raise UserError("header is no mapping of names to values", "give it in a --config file")
+        given = {str(name): str(value) for name, value in headers.items() if str(value).strip() not in ("", "Bearer")}
+        for name, value in given.items():
+            if not is_header_value(value) or not is_header_value(name):
+                raise UserError(f"the header {name!r} has characters that no header has", f"see {self._key_name}")
+        return PrivateHeaders({"Content-Type": "application/json", **given})
+
+    def _context(self) -> ssl.SSLContext | None:
+        if not self.verify_certificate:
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            return context
+        if not self.ca_cert_path:
+            return None
+        try:
+            return trusted(str(self.ca_cert_path))
+        except OSError as error:  # ssl.SSLError is one
+            raise UserError(
+                f"ca_cert_path={self.ca_cert_path}: {error}", "give a file of certificates (PEM)"
+            ) from error
+
+    def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[Reply]:
+        """Ask all questions.
+
+        Returns:
+            A reply for each, in their order. One that failed is empty and says why.
+
+        Raises:
+            UserError: The endpoint cannot be used.
+        """
+        if any(len(request.args) > 2 for request in requests):
+            raise UserError("this model takes text only", "use local-chat-completions for images")
+        if not requests:
+            return []
+        replies: dict[int, Reply] = {}
+        found = self._client.ask_all(len(requests), lambda number: self._payload(*requests[number].args))
+        what = f"asking {self._endpoint.address.place}"
+        for number, reply, stops in found if disable_tqdm else track(found, what, len(requests)):
+            replies[number] = self._finished(reply, stops)
+            if reply.outcome != "failed":
+                self.cache_hook.add_partial("generate_until", requests[number].args, replies[number])
+        return [replies[number] for number in range(len(requests))]
+
+    def _payload(self, prompt: Any, settings: dict[str, Any]) -> dict[str, Any]:
+        payload = self._create_payload(
+            self.create_message([prompt]),
+            generate=True,
+            gen_kwargs=copy.deepcopy(settings),
+            seed=self._seed,
+            eos=self._eos_string or (self.eos_string if self.tokenizer is not None else None),
+        )
+        # Some providers refuse empty fields.
+        return {name: value for name, value in payload.items() if value not in (None, [], [None])}
+
+    def _finished(self, reply: Reply, stops: list[str]) -> Reply:
+        """Return a reply without what stands before the end of its thoughts, and cut at what the endpoint let pass."""
+        text = postprocess_generated_text(str(reply), stop=None, think_end_token=getattr(self, "think_end_token", None))
+        whole = postprocess_generated_text(text, stop=stops, think_end_token=None)
+        outcome = "answered" if whole != text and reply.outcome == "cut" else reply.outcome
+        return Reply(whole, outcome, reply.finish_reason)
+
+
+def _check(name: str, value: Any, least: float, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+        raise UserError(f"{name}={value} in the model's arguments", f"give a number from {least:g} to {most:,}")
 
 
 @register_model("personamem-chat")
-class ChatEndpoint(LocalChatCompletion):
-    """`local-chat-completions` that leaves out what is null or empty.
+class ChatEndpoint(_Asking, LocalChatCompletion):
+    """`local-chat-completions` with our client.
 
-    lm-eval always sends `seed` and `stop`, which some OpenAI-compatible endpoints refuse; here
-    `--gen_kwargs '{"seed": null}'` takes one out.
+    It leaves out what is null or empty, such as `seed` after `--gen_kwargs '{"seed": null}'`.
     """
 
-    def _create_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        return _given(super()._create_payload(*args, **kwargs))
+    _key_name = "OPENAI_API_KEY"
+    _path = "/v1/chat/completions"
 
 
 @register_model("personamem-anthropic")
-class AnthropicEndpoint(AnthropicChat):
-    """`anthropic-chat-completions` that reads replies with thinking blocks, or without any text."""
+class AnthropicEndpoint(_Asking, AnthropicChat):
+    """`anthropic-chat-completions` with our client."""
 
-    def _create_payload(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        return _given(super()._create_payload(*args, **kwargs))
+    _key_name = "ANTHROPIC_API_KEY"
+    _path = "/v1/messages"
 
-    def parse_generations(self, outputs: Any, **kwargs: Any) -> list[str]:
-        """Return the text of each reply; thinking is no part of it."""
-        replies = outputs if isinstance(outputs, list) else [outputs]
-        return [
-            "".join(block["text"] for block in reply["content"] if block.get("type") == "text") for reply in replies
-        ]
+    def __init__(self, base_url: str = "https://api.anthropic.com/v1/messages", **kwargs: Any) -> None:
+        super().__init__(base_url, **kwargs)
+
+    @cached_property
+    def header(self) -> dict[str, str]:
+        """The headers of a request, with those that were given."""
+        return {"x-api-key": self.api_key, "anthropic-version": self.anthropic_version, **(self._header or {})}

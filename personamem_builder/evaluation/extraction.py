@@ -14,15 +14,16 @@ from string import ascii_lowercase
 from typing import Final
 
 
-def extract_choice(text: str, n_options: int = 4) -> str | None:
+def extract_choice(text: str, n_options: int = 4, *, marked_only: bool = False) -> str | None:
     r"""Return the option a reply names, by the `robust` rule.
 
     Typography is brought to one form (Unicode NFKC, emphasis, LaTeX wrappers) and thinking parts are dropped;
-    a reply that ends inside one has no answer. Then the first rule that has a say decides:
+    a reply that ends inside one has no answer. So are options that the reply says it eliminated, of which nothing
+    is inferred about the rest. Then the first rule that has a say decides:
 
     1. the last `<final_answer>` span that names an option, the letter it begins with first;
-    2. the last statement of the answer: "the answer is c", "I choose c", "(c) is the best option", or a
-       letter alone on the last line;
+    2. the last statement of the answer: "the answer is c", "I choose c", "(c) is the best option", "verdict: c",
+       or a letter alone on the last line;
     3. the last `\boxed{c}`;
     4. the label the reply begins with: "c. Try pottery";
     5. the one letter spoken of as an option: "option c";
@@ -35,14 +36,16 @@ def extract_choice(text: str, n_options: int = 4) -> str | None:
     Args:
         text: The reply as the model wrote it.
         n_options: How many options were offered, from `a` on.
+        marked_only: Stop after the first rule: for a reply that was cut, whose other letters may be those it had not
+            decided on.
 
     Returns:
         The lower-case letter, or None.
     """
     offered = _offered(n_options)
-    shown = _without_thinking(_in_one_form(text))
+    shown = _without_eliminated(_without_thinking(_in_one_form(text)))
     named = _marked(shown)
-    if named is None:
+    if named is None and not marked_only:
         named = _first(_IN_REPLY, _MARKER.sub("\n", shown).strip())
     return "".join(named) if named and len(named) == 1 and named <= set(offered) else None
 
@@ -72,6 +75,11 @@ def v1_parity_letters(text: str, n_options: int = 4) -> str:
         if len(letters) == 1:
             credited |= letters
     return "".join(sorted(credited))
+
+
+def has_marker(text: str) -> bool:
+    """Say whether a reply got as far as the marker of its answer; one that it thought of is none."""
+    return _SPAN.search(_without_thinking(_in_one_form(text))) is not None
 
 
 def _offered(n_options: int) -> str:
@@ -164,20 +172,69 @@ def _letters(match: re.Match[str]) -> set[str]:
     return {letter for found in (match, second) if found for letter in found.groups() if letter}
 
 
+# Letters that are eliminated: "ruled out: a, c and d", "(a) and (c) are eliminated".
+
+_ELIMINATED: Final = (
+    r"eliminat(?:e[ds]?|ing|ions?)|rul(?:e[ds]?|ing) out|reject(?:ed|s|ing|ions?)?|discard(?:ed|s|ing)?"
+    r"|dismiss(?:ed|es|ing)?|exclud(?:e[ds]?|ing)|exclusions?|disqualif(?:y|ies|ied|ying)|discount(?:ed|ing)?"
+    r"|disregard(?:ed|ing)?|(?:cross(?:ed|ing)?|struck|strike|striking) (?:out|off)|(?:set|put) aside"
+    r"|weed(?:ed|ing)? out"
+    r"|ausgeschlossen|verworfen|éliminée?s?|écartée?s?|(?:elimin|descart)ad[oa]s?|eliminat[eaio]|scartat[eaio]"
+    r"|исключен[а-я]{1,3}|отброшен[а-я]{1,3}"
+)
+_UNFIT: Final = (
+    "wrong|incorrect|unsuitable|invalid|inappropriate|distractors?"
+    "|not (?:chosen|selected|picked|suitable|fitting|appropriate|correct|right|valid)"
+)
+_KIND: Final = "(?:options?|choices?|answers?|responses?|candidates?|alternatives?|letters?|ones?)"
+_ITEM: Final = _letter("[a-hj-z]")
+_NEXT: Final = (
+    rf"(?: ?[,;/&|+])? ?(?:(?:and|or|nor|as well as|plus|und|oder|et|ou|y|o|e|и|和|及) ?)?(?:the )?(?:{_KIND} )?{_ITEM}"
+)
+_ITEMS: Final = rf"(?:{_KIND} )?{_ITEM}(?:{_NEXT}(?! ?(?:is|was|fits|suits|matches|remains|stands|wins)\b))*+"
+_LIST_AFTER: Final = re.compile(
+    rf"(?:(?<![{_LATIN}])(?<!not )(?<!n't )(?<!never )(?<!cannot )(?<!not been )(?:{_ELIMINATED})"
+    rf"|(?<![{_LATIN}])(?<!not )(?<!n't )(?<!was )(?<!were )(?<!am )(?<!be )(?<!is )(?<!are )(?:{_UNFIT})"
+    r"|排除|除外|제외)"
+    rf"(?: (?:the|all|both|following|other|remaining|are|were|is|was|as|{_KIND})){{0,4}}(?:\(s\))? ?[:=-]{{0,2}}"
+    rf"(?: ?(?!{_KIND} ?{_ITEM} (?:is|was|fits)\b)(?!{_ITEM} (?:is|was|fits)\b){_ITEMS}"
+    rf"|\n{_ITEM}{_NEXT}(?:{_NEXT})*+|(?:\n[-•+ ]{{0,3}}{_ITEM}[).:]?(?=\n|$)){{1,26}})"
+)
+_LIST: Final = re.compile(_ITEMS)
+_ELIMINATED_NEXT: Final = re.compile(
+    r",?(?: ?(?:[:-]|(?:is|are|was|were|gets?|got|(?:has|have|can|could|should|must|may)(?: all| both)? (?:been|be))"
+    r"(?: (?:all|both|also|clearly|thus|hence|therefore|now|each|then|safely|simply|out|already)){0,2}))?"
+    rf" ?(?:{_ELIMINATED}|{_UNFIT}|[✗✘❌✕✖])(?![{_LATIN}])"
+)
+_EXCEPTED: Final = re.compile(r"\b(?:but|except|than|save|besides|for|from) $")
+
+
+def _without_eliminated(text: str) -> str:
+    text = _LIST_AFTER.sub(" ", text)
+
+    def shown(letters: re.Match[str]) -> str:
+        eliminated = _ELIMINATED_NEXT.match(text, letters.end())
+        excepted = eliminated and _EXCEPTED.search(text[max(0, letters.start() - 10) : letters.start()])
+        return letters[0] if not eliminated or excepted else " "
+
+    return _LIST.sub(shown, text)
+
+
 # Letters that are named, not chosen: "not (b)", "rather than (b)", "(b) is wrong", a list of all options.
 
-_CLAUSE_END: Final = re.compile(r"[.,;:!?\n]| - | (?:but|so|and|because|hence|therefore|then) ")
+_CLAUSE_END: Final = re.compile(r"[.,;:!?\n]| - |(?<!anything) (?:but|so|and|because|hence|therefore|then) ")
 _DENIED: Final = re.compile(
     r"\b(?:not|never|cannot|[a-z]{2,8}n't|neither|nor|incorrect|wrong|worst|least"
     r"|nicht|pas|não|non|не|no es)\b|不"
 )
 _SET_ASIDE: Final = re.compile(
-    r"\b(?:rul[a-z]{1,3} out|(?:reject|exclud|eliminat|consider)[a-z]{0,3}|than|over|unlike|instead of"
+    r"\b(?:rul[a-z]{1,3} out|(?:reject|exclud|eliminat|consider)[a-z]{0,3}|than|over|unlike|instead of|anything but"
     r"|except)(?: the| option| response){0,2} ?$"
 )
 _FOUND_WANTING: Final = re.compile(
     r"[)\"]?,? (?:is|was|seems|looks|sounds|feels|does|do|would|could|can|might|may)"
-    r"(?:n't|not| not| (?:also )?(?:wrong|incorrect|out|tempting|too|less|generic))\b"
+    rf"(?:(?:n't|not| not)\b(?! (?:yet )?(?:been |be )?(?:{_ELIMINATED}))"
+    rf"| (?:also )?(?:wrong|incorrect|out|tempting|too|less|generic|{_ELIMINATED})\b)"
 )
 _LINE_START: Final = re.compile(r"(?:^|\n)[^a-z0-9\n]*$")
 _LINE_GOES_ON: Final = re.compile(r"[)\].:\"]{0,2} ?[^\s)\].:\"]")
@@ -219,6 +276,16 @@ _ANSWER: Final = "answer|antwort|antwoord|réponse|respuesta|resposta|risposta|o
 _ONE: Final = "option|choice|response|reply|pick|selection|match|fit|one|letter"
 _BEST: Final = r"best|correct[ae]?|most (?:appropriate|fitting|suitable)"
 _CHOOSE: Final = r"choos(?:e|ing)|chosen?|(?:pick|select)(?:ed|ing)?|(?:go|going|went) with"
+_CONCLUSION: Final = (
+    "conclusion|verdict|decision|judge?ment|determination|winner|survivor|final(?: (?:call|verdict|decision))?"
+    "|chosen|selected"
+    "|kept|remaining|left|not (?:eliminated|ruled out|rejected|excluded)"
+    "|fazit|schlussfolgerung|conclusión|conclusão|conclusione|вывод"
+)
+_ALL_BUT: Final = (
+    "(?:all|every(?:thing)?|any(?:thing)?|each|the rest)(?: (?:of them|options?|choices?|others?|one|else))?"
+    "(?: (?:but|except|except for|other than|apart from|besides|save))"
+)
 _IS: Final = " (?:is|be|was|seems to be|appears to be|remains|ist|lautet|est|es|é(?: a)?|è|это|adalah|هي|है)"
 _WORDS: Final = r"(?: (?!choices|options|answers)[^\W\d_][^\W_]{0,15}(?:'[a-z])?){0,6}?"
 _RESTATED: Final = r"(?:[ ,(\[]{0,3}\(?[a-z]\)?(?:[ ,/|-]{1,3}(?:(?:or|and) )?\(?[a-z]\)?){1,25}[)\]]?,?)?"
@@ -232,6 +299,16 @@ _STATEMENTS: Final = (
     rf"(?<![a-z])(?:{_BEST}|(?:my|right|final) (?:{_ONE})){_WORDS}{_RESTATED}(?:{_IS}| ?:){_SAID}",
     rf"(?<![a-z])(?:i|we)(?:'[a-z]{{1,2}})?(?: [a-z']{{1,12}}){{0,3}}? (?:{_CHOOSE}|say){_FILLER}{_CUED}",
     rf"(?<![a-z])(?:ich wähle|ik kies|je choisis|elijo|escolho|scelgo|wybieram|выбираю){_FILLER}{_CUED}",
+    # "conclusion: (c)", "the decision after all is c", "hence (c)."
+    rf"(?<![a-z])(?:{_CONCLUSION})(?: {_KIND})?{_WORDS}{_RESTATED}(?:{_IS}| ?[:=>\n-]){_SAID}",
+    rf"(?<![a-z])(?:in conclusion|to conclude|therefore|thus|hence|consequently|accordingly)[,:]?{_FILLER}{_CUED}"
+    r"(?=[)\"]? ?(?:[.;!\n]|$))",
+    # "all but (c) are eliminated"
+    rf"(?<![a-z]){_ALL_BUT} (?:{_KIND} )?{_CUED}(?: (?:and|or) {_CUED})?"
+    rf",? (?:is|are|was|were|(?:has|have|can) (?:been|be)) (?:{_ELIMINATED}|{_UNFIT})",
+    rf"(?<![a-z])(?:{_ELIMINATED})[: ]{{1,2}}{_ALL_BUT} (?:{_KIND} )?{_CUED}",
+    rf"{_CUED} ?[✓✔✅☑]",
+    rf"(?:结论|結論|결론)[^\x00-\x7f]{{0,4}}{_GAP}{_CUED}",
     rf"(?<!不)(?:答案|选(?!项)|選(?!項|択肢)|答え|正解|回答|정답|답)[^\x00-\x7f]{{0,4}}{_GAP}{_CUED}",
     # alone on the last line (two such lines are two answers)
     rf"(?:\A|(?<=\n))(?:{_LINE}\n)?{_LINE}\Z",

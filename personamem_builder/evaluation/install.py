@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from generation.errors import UserError
-from generation.resources import data_dir
+from generation.resources import data_dir, install_hint
 
 _FOLDER: Final = "personamem"
 _MARK: Final = "_installed_by_personamem"
@@ -57,7 +57,7 @@ def uninstall_tasks() -> Path | None:
 def _target() -> Path:
     spec = find_spec("lm_eval")
     if spec is None or not spec.submodule_search_locations:
-        raise UserError("lm-eval is not installed", "pip install 'personamem[eval]'")
+        raise UserError("lm-eval is not installed", install_hint("eval"))
     return Path(next(iter(spec.submodule_search_locations))) / "tasks" / _FOLDER
 
 

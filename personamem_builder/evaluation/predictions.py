@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from generation.files import replacing
+from generation.reading import clean_text
 from personamem_builder.evaluation import scoring
+from personamem_builder.evaluation.outcomes import finish_reason_of, outcome_of
 from personamem_builder.schema import option_letter
 
 _RESPONSE_CHARACTERS: Final = 2000
@@ -20,8 +22,10 @@ def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[
     """Turn lm-eval's samples of the personamem tasks into prediction rows.
 
     A row holds the task, the ids of the question, its `answer`, what the model gave (`option_logprobs` and
-    `option_tokens`, or `response`), and for each score (`acc` and `acc_per_token`, or the filters `robust` and
-    `v1_parity`) the letter predicted (null for an answer without one) and the credit, 0 to 1.
+    `option_tokens`, or `response`), what came of it (`outcome`, and the endpoint's `finish_reason`), and for each score
+    (`acc` and `acc_per_token`, or the filters `robust` and `v1_parity`) the letter predicted (null for an answer
+    without one) and the credit, 0 to 1. A question that got no answer has neither letters nor credits, and nothing has
+    credits after `--predict_only`.
 
     Args:
         samples: `results["samples"]` of `lm_eval.simple_evaluate`; other tasks are passed over.
@@ -35,9 +39,10 @@ def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[
             row = rows.setdefault((task, doc["question_id"]), _head(task, sample))
             if sample["filter"] == "none":
                 _add_option_scores(row, sample)
-            else:
+            elif row["outcome"] != "failed":
                 row["predictions"][sample["filter"]] = _letter(sample["filtered_resps"][0])
-                row["credits"][sample["filter"]] = sample["acc"]
+                if "acc" in sample:
+                    row["credits"][sample["filter"]] = sample["acc"]
     return list(rows.values())
 
 
@@ -49,10 +54,12 @@ def _head(task: str, sample: Mapping[str, Any]) -> dict[str, Any]:
         "answer": option_letter(doc["answer_index"]),
         "n_options": len(doc["all_options"]),
     }
+    response = sample["resps"][0][0]
     if sample["filter"] != "none":
-        response = sample["resps"][0][0]
-        row["response"] = response[-_RESPONSE_CHARACTERS:] if isinstance(response, str) else None
+        row["response"] = clean_text(response[-_RESPONSE_CHARACTERS:]) if isinstance(response, str) else None
     return row | {
+        "outcome": outcome_of(response),
+        "finish_reason": clean_text(finish_reason_of(response)),
         "predictions": {},
         "credits": {},
         "skipped": bool(sample["skipped"]),
@@ -69,11 +76,10 @@ def _add_option_scores(row: dict[str, Any], sample: Mapping[str, Any]) -> None:
         row["option_logprobs"] = [score.logprob for score in scores]
         means = scoring.per_token(scores)
         row["option_tokens"] = [score.num_tokens for score in scores] if means else None
-    values = {"acc": row["option_logprobs"], "acc_per_token": means}
-    for name in ("acc", "acc_per_token"):
+    for name, values in (("acc", row["option_logprobs"]), ("acc_per_token", means)):
+        if values or name in sample:
+            row["predictions"][name] = scoring.best_letter(values) if values else None
         if name in sample:
-            chosen = values[name]
-            row["predictions"][name] = scoring.best_letter(chosen) if chosen else None
             row["credits"][name] = sample[name]
 
 

@@ -20,6 +20,7 @@ from tqdm import tqdm
 from generation.errors import UserError
 from personamem_builder.evaluation import chat
 from personamem_builder.evaluation.live_cache import LiveCache, readable_memory_errors
+from personamem_builder.evaluation.log_likelihood import LogLikelihood
 from personamem_builder.evaluation.prompt_tokens import PromptTokenizer
 from personamem_builder.evaluation.token_paths import Cost, Request, Step, TokenPath, Tokens, plan_walk
 
@@ -27,31 +28,6 @@ _log = logging.getLogger("lm_eval.personamem")
 
 _LOGIT_ROWS: Final = 256
 """Positions whose logits are turned into float32 at a time."""
-
-
-class LogLikelihood(tuple[float, bool]):
-    """lm-eval's pair `(logprob, is_greedy)`, with what it was made of.
-
-    Attributes:
-        token_logprobs: Log-probability of each token of the continuation.
-    """
-
-    token_logprobs: list[float]
-
-    def __new__(cls, token_logprobs: Sequence[float], is_greedy: bool) -> LogLikelihood:
-        """Make the pair from the log-probabilities of the tokens."""
-        pair = super().__new__(cls, (float(sum(token_logprobs)), is_greedy))
-        pair.token_logprobs = list(token_logprobs)
-        return pair
-
-    @property
-    def num_tokens(self) -> int:
-        """Number of tokens of the continuation."""
-        return len(self.token_logprobs)
-
-    def __reduce__(self) -> Any:
-        """Keep the tokens when pickled, as lm-eval's result cache does."""
-        return LogLikelihood, (self.token_logprobs, self[1])
 
 
 @dataclass(frozen=True, slots=True)

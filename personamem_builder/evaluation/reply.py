@@ -23,6 +23,7 @@ class Reply(str):
     finish_reason: str
 
     def __new__(cls, text: str, outcome: Outcome = "answered", finish_reason: str = "") -> Self:
+        """Make a reply."""
         reply = super().__new__(cls, text)
         reply.outcome = outcome
         reply.finish_reason = finish_reason

@@ -5,20 +5,26 @@ from __future__ import annotations
 import importlib
 import io
 import logging
+import re
+import shlex
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from generation.errors import UserError
-from generation.resources import data_dir
+from generation.reading import read_yaml
+from generation.redaction import RedactingStream, hide, redact
+from generation.resources import data_dir, install_hint
 
 _OUTPUT: Final = "results"
+_KEY_HEADER: Final = re.compile(r"(?i)auth|key|token|secret|cookie")
 _MODELS: Final = {
     "hf-prefix": "personamem_builder.evaluation.prefix_lm",
     "personamem-anthropic": "personamem_builder.evaluation.endpoints",
@@ -28,12 +34,46 @@ _MODELS: Final = {
 """Our models, and the modules whose import registers them."""
 
 
+class Unanswered(UserError):
+    """Some questions got no answer; the results of all others are written.
+
+    Attributes:
+        written: The prediction files.
+    """
+
+    def __init__(self, message: str, hint: str, written: list[Path]) -> None:
+        super().__init__(message, hint)
+        self.written = written
+
+
+@dataclass
+class _Run:
+    """What is known of a run before it, and what comes of it.
+
+    Attributes:
+        folder: Where results go.
+        built_in: Whether lm-eval's own tasks are wanted, thousands that must be indexed.
+        journal: Where answers are kept; None for a model that costs nothing.
+        asked: How many requests there were.
+        failed: Why some of them got no answer, each reason.
+        saved: The tracker that saves the results, and the prediction rows, of each evaluation.
+    """
+
+    folder: Path
+    built_in: bool
+    journal: Path | None
+    asked: int = 0
+    failed: list[str] = field(default_factory=list)
+    saved: list[tuple[Any, list[dict[str, Any]]]] = field(default_factory=list)
+
+
 def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
     """Run lm-eval's command line.
 
     What it does beyond lm-eval: our tasks and models are known; chat backends get their messages through the chat
     template (they take nothing else) and are refused for log-likelihood tasks before anything is loaded; results go
-    to `results/` unless `--output_path` says otherwise; the predictions are written beside them.
+    to `results/` unless `--output_path` says otherwise; the predictions are written beside them; answers are kept as
+    they come, so that the same command goes on where it stopped; keys are kept out of what is printed and written.
 
     Args:
         arguments: lm-eval's arguments, without the name of the program.
@@ -42,13 +82,14 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
         The prediction files written; empty for lm-eval's other subcommands.
 
     Raises:
-        UserError: lm-eval is not installed, or a task cannot run with the model.
+        UserError: lm-eval is not installed, a task cannot run with the model, or something cannot be written.
+        Unanswered: Some questions got no answer.
     """
     try:
         from lm_eval._cli import HarnessCLI
         from lm_eval.utils import setup_logging
     except ModuleNotFoundError as error:
-        raise UserError(f"lm-eval is not installed ({error})", "pip install 'personamem[eval]'") from error
+        raise UserError(f"lm-eval is not installed ({error})", install_hint("eval")) from error
     setup_logging()
     # A question counts towards its own type's metric only, which lm-eval takes for a mishap, at length.
     logging.getLogger("lm_eval.evaluator_utils").addFilter(
@@ -56,17 +97,29 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
             "not scored on the same number" not in record.getMessage() or "personamem" not in record.getMessage()
         )
     )
-    with _swapped(sys, "argv", ["personamem eval", *arguments]):  # lm-eval's parser reads nothing else
+    with (
+        _swapped(sys, "argv", ["personamem eval", *arguments]),  # lm-eval's parser reads nothing else
+        _redacted_output(),
+        _redacted_logs(),
+    ):
         harness = HarnessCLI()
         args = harness.parse_args()
         if getattr(args, "command", None) != "run":
             _include_tasks(args)
             harness.execute(args)
             return []
-        ours_only = _prepare(args)
-        with _watched(ours_only) as watched, _readable_http_errors():
+        run = _prepare(args)
+        with _made(run.folder), _watched(run), _readable_http_errors(run.journal):
             harness.execute(args)
-    return [_write(tracker, samples) for tracker, samples in watched if samples]
+    written = [tracker.save_predictions(rows) for tracker, rows in run.saved if rows]
+    if run.failed:
+        raise Unanswered(
+            f"{len(run.failed)} of {run.asked} questions got no answer, and count in no score; the first: "
+            f"{redact(run.failed[0]) or 'no reason is known'}",
+            f"the same command asks only these again: personamem eval {redact(shlex.join(arguments))}",
+            written,
+        )
+    return written
 
 
 def _include_tasks(args: Namespace) -> None:
@@ -75,43 +128,66 @@ def _include_tasks(args: Namespace) -> None:
     args.include_path = [own, theirs] if theirs else own
 
 
-def _prepare(args: Namespace) -> bool:
-    """Fill in the arguments; say whether all tasks are ours, so that lm-eval's thousands need no indexing."""
+def _prepare(args: Namespace) -> _Run:
+    """Check the arguments and fill them in."""
     import lm_eval.models  # noqa: F401 (fills the registry)
-    from lm_eval.tasks import TaskManager
 
-    from personamem_builder.evaluation.task import no_loglikelihood
+    from personamem_builder.evaluation.journal import FILE_NAME
+    from personamem_builder.evaluation.task_names import choose_tasks
     from personamem_builder.evaluation.window import scores_no_loglikelihood
 
     config = _read_config(args)
-    named = [config.tasks] if isinstance(config.tasks, str) else config.tasks
-    tasks = [task for names in named for task in names.split(",") if task]
-    if not tasks:
-        raise UserError("no task is named", "personamem eval --tasks personamem_32k …")
-    ours = [task for task in tasks if task.startswith("personamem") and not task.endswith(".yaml")]
+    _hide_keys(config.model_args)
+    output = Path(config.output_path or _OUTPUT)
+    folder = output.parent if output.suffix == ".json" else output
+    journal = folder / FILE_NAME
+    if config.use_cache:
+        raise UserError(
+            f"--use_cache has no use: answers are kept in {journal} as they come, and the same command asks only what "
+            "is missing",
+            f"leave it out; to ask anew, remove {journal}",
+        )
+    args.include_path = config.include_path
+    _include_tasks(args)
+    chosen = choose_tasks(config.tasks, args.include_path)
+    args.tasks = chosen.names
     model = model_class(config.model)
-    if config.model == "personamem-floor" and config.use_cache:
-        # lm-eval's cache knows a request by its text, and a floor looks at more than that.
-        raise UserError("--use_cache does not go with personamem-floor", "leave it out: floors cost nothing")
-    if ours and scores_no_loglikelihood(model):
+    if scores_no_loglikelihood(model):
         _check_key(model)
-        for task in ours:
-            if "_generate" not in task:
-                raise UserError(*no_loglikelihood(config.model, task if task != "personamem" else "personamem_32k"))
+        _check_can_write(config.model, chosen.output_types)
         if not config.apply_chat_template:
             args.apply_chat_template = True
-    if ours:
+    if chosen.ours:
+        if config.num_fewshot:
+            raise UserError(
+                f"--num_fewshot {config.num_fewshot}: {chosen.ours[0]} has no few-shot examples",
+                "leave it out; other tasks need a run of their own",
+            )
         _check_recipe(args)
     if not config.output_path:
         args.output_path = _OUTPUT
-    _make_writable(Path(config.output_path or _OUTPUT))
-    args.include_path = config.include_path
-    _include_tasks(args)
-    ours_only = len(ours) == len(tasks)
-    known = TaskManager(include_path=args.include_path, include_defaults=False)
-    if ours_only and (unknown := [task for task in ours if not known.match_tasks([task])]):
-        raise UserError(f"no task {', '.join(unknown)}", f"use one of {', '.join(known.all_tasks)}")
-    return ours_only
+    return _Run(folder, chosen.built_in, None if config.model == "personamem-floor" else journal)
+
+
+def _check_can_write(model: str, output_types: Mapping[str, str | None]) -> None:
+    from personamem_builder.evaluation.task import no_loglikelihood
+
+    for task, kind in output_types.items():
+        if kind in ("multiple_choice", "loglikelihood", "loglikelihood_rolling"):
+            raise UserError(*no_loglikelihood(model, task))
+
+
+def _hide_keys(model_args: Mapping[str, Any]) -> None:
+    """Have the keys among a model's arguments hidden: lm-eval prints, logs and saves them all."""
+    from personamem_builder.evaluation.journal import is_key_name
+
+    for name, value in model_args.items():
+        if isinstance(value, dict) and name in ("header", "headers"):
+            for header, content in value.items():
+                if _KEY_HEADER.search(str(header)):
+                    hide(str(content).rpartition(" ")[2])
+        elif is_key_name(name):
+            hide(str(value))
 
 
 def model_class(name: str) -> Any:
@@ -127,7 +203,7 @@ def model_class(name: str) -> Any:
     except ImportError as error:
         raise UserError(
             f"--model {name} needs more than is installed: {error}",
-            "for local models: pip install 'personamem[hf]'",
+            f"for local models: {install_hint('hf')}",
         ) from error
 
 
@@ -135,6 +211,8 @@ def _read_config(args: Namespace) -> Any:
     """Merge arguments and config file as lm-eval will do again, but without its words."""
     from lm_eval.config.evaluate_config import EvaluatorConfig
 
+    if args.config and not isinstance(read_yaml(Path(args.config)), dict):
+        raise UserError(f"{args.config} is no mapping of arguments to values", "examples/eval/ has some that work")
     if not args.output_path and not args.config:
         args.output_path = _OUTPUT
     try:
@@ -168,14 +246,23 @@ def _check_recipe(args: Namespace) -> None:
         )
 
 
-def _make_writable(output: Path) -> None:
-    folder = output.parent if output.suffix == ".json" else output
+@contextmanager
+def _made(folder: Path) -> Iterator[None]:
+    """Make the folder of the results; one that nothing was written to goes where the block fails."""
+    new = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         raise UserError(f"{folder} cannot be written to: {error}", "name another --output_path") from error
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):  # it is not empty, and so are those above it
+            for path in new:
+                path.rmdir()
+        raise
 
 
 def _check_key(model: Any) -> None:
@@ -189,62 +276,150 @@ def _check_key(model: Any) -> None:
 
 
 @contextmanager
-def _readable_http_errors() -> Iterator[None]:
+def _readable_http_errors(journal: Path | None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         # Named by module: the libraries are there only with lm-eval's API backends.
-        if type(error).__module__.partition(".")[0] not in ("requests", "aiohttp"):
+        if type(error).__module__.partition(".")[0] not in ("requests", "aiohttp", "tenacity"):
             raise
         raise UserError(
-            f"the endpoint failed: {error}", "see its answer in the log above; use_cache keeps answers"
+            f"the endpoint failed: {redact(str(error)) or type(error).__name__}",
+            f"see its answer in the log above; answers are kept in {journal}: the same command goes on",
         ) from error
 
 
 @contextmanager
-def _watched(ours_only: bool) -> Iterator[list[tuple[Any, Any]]]:
-    """Run lm-eval with three of its public names wrapped, since its command line offers no hooks.
+def _redacted_output() -> Iterator[None]:
+    """Keep keys out of what is printed: lm-eval prints the arguments of the model."""
+    stream = RedactingStream(sys.stdout)
+    try:
+        with redirect_stdout(cast(io.TextIOBase, stream)):
+            yield
+    finally:
+        stream.flush()
+
+
+@contextmanager
+def _redacted_logs() -> Iterator[None]:
+    """Keep keys out of all log records: lm-eval's backends log errors with the headers of the request."""
+    make = logging.getLogRecordFactory()
+    formatter = logging.Formatter()
+
+    def redacted(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = make(*args, **kwargs)
+        try:
+            record.msg, record.args = redact(record.getMessage()), ()
+        except (TypeError, ValueError):  # its handler will tell of the faulty format
+            return record
+        if record.exc_info:
+            record.exc_text = redact(formatter.formatException(record.exc_info))
+        return record
+
+    logging.setLogRecordFactory(redacted)
+    try:
+        yield
+    finally:
+        logging.setLogRecordFactory(make)
+
+
+@contextmanager
+def _watched(run: _Run) -> Iterator[None]:
+    """Run lm-eval with some of its public names wrapped, since its command line offers no hooks.
 
     `simple_evaluate` is made to return the samples, from which the predictions are made, while lm-eval writes them
-    only if asked to (they hold the prompts). `evaluate` is made to tell the model to the tasks. `TaskManager` leaves
-    out the built-in tasks where none is wanted: indexing them takes several seconds.
+    only if asked to (they hold the prompts). `evaluate` is made to tell the model to the tasks, and to keep its
+    answers. `TaskManager` leaves out the built-in tasks where none is wanted: indexing them takes several seconds. The
+    tracker is ours.
     """
     import lm_eval
     import lm_eval.evaluator
+    import lm_eval.loggers
     import lm_eval.tasks
 
+    from personamem_builder.evaluation.saving import Tracker
     from personamem_builder.evaluation.window import running_model
 
-    watched: list[tuple[Any, Any]] = []
     original = lm_eval.simple_evaluate
+    original_evaluate = lm_eval.evaluator.evaluate
 
     def simple_evaluate(*args: Any, log_samples: bool = False, evaluation_tracker: Any = None, **kwargs: Any) -> Any:
-        results = original(*args, log_samples=True, evaluation_tracker=evaluation_tracker, **kwargs)
+        evaluation_tracker.journal = run.journal
+        with (
+            _keeping(run, kwargs) as keep,
+            _swapped(lm_eval.evaluator, "evaluate", partial(evaluate, keep=keep)),
+        ):
+            results = original(*args, log_samples=True, evaluation_tracker=evaluation_tracker, **kwargs)
         if results is not None:  # None on all ranks but the first
             from personamem_builder.evaluation.predictions import prediction_rows
 
-            watched.append((evaluation_tracker, prediction_rows(results["samples"])))
+            run.saved.append((evaluation_tracker, prediction_rows(results["samples"])))
             _name_model(evaluation_tracker.general_config_tracker, results["config"])
             if not log_samples:
                 del results["samples"]
         return results
 
-    original_evaluate = lm_eval.evaluator.evaluate
-
-    def evaluate(lm: Any, *args: Any, **kwargs: Any) -> Any:
+    def evaluate(*, keep: Callable[..., Any], lm: Any, **kwargs: Any) -> Any:
         token = running_model.set(lm)
         try:
-            return original_evaluate(lm, *args, **kwargs)
+            return original_evaluate(lm=keep(lm, **kwargs), **kwargs)
         finally:
             running_model.reset(token)
 
-    manager = partial(lm_eval.tasks.TaskManager, include_defaults=not ours_only)
+    manager = partial(lm_eval.tasks.TaskManager, include_defaults=run.built_in)
     with (
         _swapped(lm_eval, "simple_evaluate", simple_evaluate),
-        _swapped(lm_eval.evaluator, "evaluate", evaluate),
         _swapped(lm_eval.tasks, "TaskManager", manager),
+        _swapped(lm_eval.loggers, "EvaluationTracker", Tracker),
     ):
-        yield watched
+        yield
+
+
+@contextmanager
+def _keeping(run: _Run, given: Mapping[str, Any]) -> Iterator[Callable[..., Any]]:
+    """Give what makes a model keep its answers.
+
+    Args:
+        run: Says where, and is told what came of it.
+        given: The arguments of `simple_evaluate`.
+    """
+    path = run.journal
+    if path is None:
+        yield lambda lm, **_: lm
+        return
+
+    from lm_eval.utils import simple_parse_args_string
+
+    from personamem_builder.evaluation.journal import Journal, JournalLM, identity_of
+
+    opened: list[Journal] = []
+    models: list[JournalLM] = []
+
+    def journal() -> Journal:
+        if not opened:
+            opened.append(Journal(path))
+        return opened[0]
+
+    if path.exists():
+        journal()  # before the model is loaded, since it may be no such file; else refused data leave none behind
+
+    def keep(lm: Any, *, task_dict: Any, apply_chat_template: bool | str = False, **_: Any) -> Any:
+        arguments = given.get("model_args") or {}
+        if isinstance(arguments, str):
+            arguments = simple_parse_args_string(arguments)
+        seeds = [given.get(name) for name in ("random_seed", "numpy_random_seed", "torch_random_seed")]
+        template = lm.chat_template(apply_chat_template) if apply_chat_template else None
+        identity = identity_of(lm, given["model"], arguments, [seeds, template])
+        models.append(JournalLM(lm, journal(), identity, task_dict.get("tasks", {})))
+        return models[-1]
+
+    try:
+        yield keep
+    finally:
+        for one in opened:
+            one.close()
+        run.asked += sum(model.asked for model in models)
+        run.failed += [reason for model in models for reason in model.failed]
 
 
 @contextmanager
@@ -263,15 +438,3 @@ def _name_model(tracker: Any, config: dict[str, Any]) -> None:
     if tracker._get_model_name(arguments) is None:
         values = arguments.values() if isinstance(arguments, dict) else [arguments]
         tracker.model_name = tracker.model_name_sanitized = "-".join([config["model"], *map(str, values)])
-
-
-def _write(tracker: Any, rows: list[dict[str, Any]]) -> Path:
-    from personamem_builder.evaluation.predictions import write_predictions
-
-    output = Path(tracker.output_path)
-    folder = output.parent if output.suffix == ".json" else output / tracker.general_config_tracker.model_name_sanitized
-    if not hasattr(tracker, "date_id"):
-        raise UserError(f"lm-eval could not save its results to {output}", "see the warning above")
-    path = folder / f"predictions_{tracker.date_id}.jsonl"
-    write_predictions(path, rows)
-    return path

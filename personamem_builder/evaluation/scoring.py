@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
-from personamem_builder.evaluation.extraction import extract_choice, v1_parity_letters
+from personamem_builder.evaluation.extraction import extract_choice, has_marker, v1_parity_letters
+from personamem_builder.evaluation.outcomes import outcome_of
 from personamem_builder.schema import option_letter
 
 
@@ -51,21 +52,36 @@ def letter_credit(letters: str, answer_index: int) -> float:
 
 
 def robust(responses: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[Any]:
-    """Extract the chosen letter: lm-eval filter `robust`, by `extract_choice`."""
-    return [
-        _extract(response, lambda text, n: extract_choice(text, n) or "", doc)
-        for response, doc in zip(responses, docs, strict=True)
-    ]
+    """Extract the chosen letter: lm-eval filter `robust`, by `extract_choice`.
+
+    A reply that was cut has chosen only what stands behind the answer's marker; one that was refused, nothing.
+    """
+
+    def rule(text: str, n_options: int, cut: bool) -> str:
+        return extract_choice(text, n_options, marked_only=cut) or ""
+
+    return [_extract(response, rule, doc) for response, doc in zip(responses, docs, strict=True)]
 
 
 def v1_parity(responses: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[Any]:
-    """Extract the letters that the published rule credits: lm-eval filter `v1_parity`."""
-    return [_extract(response, v1_parity_letters, doc) for response, doc in zip(responses, docs, strict=True)]
+    """Extract the letters that the published rule credits: lm-eval filter `v1_parity`.
+
+    The published script does not know which replies were cut. Here such a one has letters only if it got as far as the
+    answer's marker: any before that are those it was thinking of.
+    """
+
+    def rule(text: str, n_options: int, cut: bool) -> str:
+        return "" if cut and not has_marker(text) else v1_parity_letters(text, n_options)
+
+    return [_extract(response, rule, doc) for response, doc in zip(responses, docs, strict=True)]
 
 
-def _extract(response: Sequence[Any], rule: Any, doc: dict[str, Any]) -> Any:
+def _extract(response: Sequence[Any], rule: Callable[[str, int, bool], str], doc: dict[str, Any]) -> Any:
     text = response[0]
     if text is SKIPPED:
         return SKIPPED
+    outcome = outcome_of(text)
     # A backend may give None for an answer that the provider withheld.
-    return rule(text or "", len(doc["all_options"]))
+    if text is None or outcome in ("refused", "failed"):
+        return ""
+    return rule(text, len(doc["all_options"]), outcome == "cut")

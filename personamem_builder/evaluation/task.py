@@ -24,6 +24,7 @@ from personamem_builder.dataset.load import read_questions
 from personamem_builder.dataset.locate import DataSource, hub_source, remote_contexts, resolve_data, split_folder
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.history import FULL, NONE, History, Retrieved, choose_history, own_history
+from personamem_builder.evaluation.outcomes import outcome_of
 from personamem_builder.evaluation.overlength import Overlength, find_overlength
 from personamem_builder.evaluation.window import Window, model_of, scores_no_loglikelihood, window_of
 from personamem_builder.memory.controls import WrongUser
@@ -42,6 +43,9 @@ _HIGHER_IS_BETTER: Final = {
     "acc_macro": True,
     **{f"acc_{question_type}": True for question_type in QUESTION_TYPES},
     "invalid_rate": False,
+    "cut": False,
+    "refused": False,
+    "failed": False,
     "skipped": False,
     "truncated": False,
 }
@@ -249,10 +253,8 @@ class PersonaMemTask(ConfigurableTask):
         self._window: Window = window_of(chat_template, self.config.metadata)
         if self._window.max_length is None and self.with_context:
             _log.warning("%s: the model's window is unknown, lengths are not checked", self.config.task)
-        types = Counter(doc["question_type"] for _, doc in self.doc_iterator(limit=limit, samples=samples))
-        total = types.total()
-        # A mean over documents with these weights is the mean over types, whatever their sizes.
-        self._macro_weight = {kind: total / (len(types) * count) for kind, count in types.items()}
+        self._types = Counter(doc["question_type"] for _, doc in self.doc_iterator(limit=limit, samples=samples))
+        self._weigh_types(Counter())
         if self.with_context:
             self._contexts = self._find_contexts(limit, samples)
         super().build_all_requests(limit=limit, samples=samples, **kwargs)
@@ -282,11 +284,24 @@ class PersonaMemTask(ConfigurableTask):
                 instance.repeats = 0  # lm-eval sends a request `repeats` times
                 instance.resps = [scoring.SKIPPED]
 
+    @property
+    def answers_shaped_by(self) -> list[Any]:
+        """What shapes the answers beside the requests themselves, some of which only stand for a prompt."""
+        question = self.config.doc_to_text
+        return [self.source.digest, self.VERSION, question if isinstance(question, str) else question.__qualname__]
+
     # ---- scores
 
     def apply_filters(self) -> None:
-        """Run the filters, then put the number of tokens beside each option's log-probability."""
+        """Run the filters, note what came of each question, and put the number of tokens beside each option's score."""
         super().apply_filters()
+        self._outcomes = {
+            instance.doc["question_id"]: outcome_of(instance.resps[0]) for instance in self._instances if instance.resps
+        }
+        docs = {instance.doc["question_id"]: instance.doc for instance in self._instances}
+        self._weigh_types(
+            Counter(doc["question_type"] for id_, doc in docs.items() if self._outcomes.get(id_) == "failed")
+        )
         if self.OUTPUT_TYPE != "multiple_choice":
             return
         for instance in self._instances:
@@ -294,16 +309,37 @@ class PersonaMemTask(ConfigurableTask):
                 if response is not scoring.SKIPPED:
                     instance.filtered_resps[name] = self._option_score(instance, response)
 
+    def _weigh_types(self, failed: Counter[str]) -> None:
+        answered = self._types - failed
+        total = answered.total()
+        # A mean over documents with these weights is the mean over types, whatever their sizes.
+        self._macro_weight = {kind: total / (len(answered) * count) for kind, count in answered.items()}
+
     def _option_score(self, instance: Instance, response: Any) -> scoring.OptionScore:
         known = self._option_tokens.get((instance.doc_id, instance.idx))
         logprob, is_greedy = response
         return scoring.OptionScore(logprob, is_greedy, getattr(response, "num_tokens", known))
 
     def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, float]:
-        """Score one question under one filter."""
+        """Score one question under one filter.
+
+        A question that got no answer is counted in `failed`, and no score knows of it.
+        """
         metrics: dict[str, float] = {}
         answer = doc["answer_index"]
         skipped = results[0] is scoring.SKIPPED
+        outcome = self._outcomes[doc["question_id"]]
+        came_of_it = {
+            "skipped": float(skipped),
+            "truncated": float(not skipped and doc["question_id"] in self._overlong),
+        }
+        if self.OUTPUT_TYPE != "multiple_choice":
+            came_of_it["failed"] = float(outcome == "failed")
+            if outcome == "failed":
+                return came_of_it
+            came_of_it |= {"cut": float(outcome == "cut"), "refused": float(outcome == "refused")}
+        if "bypass" in self._metric_fn_list:  # --predict_only
+            return came_of_it
         if self.OUTPUT_TYPE == "multiple_choice":
             credit = 0.0 if skipped else best_credit([score.logprob for score in results], answer)
             means = None if skipped else scoring.per_token(results)
@@ -317,15 +353,12 @@ class PersonaMemTask(ConfigurableTask):
             **metrics,
             "acc_macro": credit * self._macro_weight[doc["question_type"]],
             f"acc_{doc['question_type']}": credit,
-            "skipped": float(skipped),
-            "truncated": float(not skipped and doc["question_id"] in self._overlong),
+            **came_of_it,
         }
 
     def aggregation(self) -> dict[str, Any]:
         """Return how each metric is aggregated: all by the plain mean, which gives each a standard error."""
-        return {metric: mean for metric in _HIGHER_IS_BETTER} | {
-            m: f for m, f in self._aggregation_list.items() if m == "bypass"
-        }
+        return {metric: mean for metric in _HIGHER_IS_BETTER}
 
     def higher_is_better(self) -> dict[str, bool]:
         """Return the direction of each metric."""
@@ -351,9 +384,10 @@ def no_loglikelihood(model: str, task: str) -> tuple[str, str]:
     """Return the words for a log-likelihood task on a chat backend, and what to run instead."""
     base, nocontext = (task.removesuffix("_nocontext"), task.endswith("_nocontext"))
     instead = f"{base.removesuffix('_letters')}_generate{'_nocontext' if nocontext else ''}"
+    ours = task.startswith("personamem")
     return (
         f"{task} needs log-likelihoods, which {model} (a chat backend) cannot give",
-        f"use --tasks {instead}",
+        f"use --tasks {instead}" if ours else "use a task of the output type generate_until",
     )
 
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
-import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, Final, TypeVar
-from urllib.parse import SplitResult, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from generation.errors import UserError
+from generation.http import Address, HttpError, NoTime, Redirected, TooLong, Unreachable, address_of, body_as_json, post
+from generation.reading import clean, clean_text
 from personamem_builder.memory.system import Memory, Session
 
 API_VERSION: Final = 1
 """Sent with each request, and due in each reply."""
-
-LIMIT: Final = 2**20
-"""Bytes of a reply, at most: more than any `k` memories that fit a prompt."""
 
 _SHOWN: Final = 200
 """Characters of a reply that an error shows, at most."""
@@ -86,15 +81,13 @@ class HttpMemory:
     version = API_VERSION
 
     def __init__(self, url: str, timeout: float = 60.0, label: str = "") -> None:
-        parts = _parts_of(url)
-        if parts is None:
+        address = _base_of(url)
+        if address is None:
             raise UserError(f"{url!r} is no address of a memory server", "give one such as http://127.0.0.1:8765")
         if not timeout > 0:
             raise UserError(f"timeout={timeout}: a request needs time", "give seconds, such as 60")
-        self._connect = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-        self._address = parts.netloc.rpartition("@")[2]
-        self._path = parts.path.rstrip("/")
-        self._url = f"{parts.scheme}://{self._address}{self._path}"
+        self._address = address
+        self._url = address.shown
         self._timeout = timeout
         self._context = ""
         self._usage: Counter[str] = Counter()
@@ -160,50 +153,28 @@ class HttpMemory:
         """
         where = f"{self._url}/{name}"
         body = json.dumps({"version": API_VERSION, "context": self._context, **payload})
+        target = f"{self._address.target}/{name}"
+        # A connection that was kept may turn out to be closed, and no request is sent twice.
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close"}
         try:
             # Texts of the web may hold halves of surrogate pairs, which are no UTF-8; JSON's escapes can hold them.
-            status, content_type, content = self._exchange(name, body.encode("ascii"))
-        except TimeoutError as error:
-            raise MemoryFault(
-                f"{where}: no reply in {self._timeout:g} s", "raise timeout, or look at its log"
-            ) from error
-        except ConnectionRefusedError as error:
-            raise MemoryFault(f"{where}: no server is there", "start it, or correct url") from error
-        except (OSError, HTTPException, UnicodeError) as error:  # the last for names that cannot be one of a host
-            raise MemoryFault(f"{where}: {type(error).__name__}: {error}", "look at the server's log") from error
-        if len(content) > LIMIT:
-            raise MemoryFault(f"{where}: the reply has more than {LIMIT:,} bytes", "return fewer or shorter memories")
+            status, said, content = post(
+                self._address._replace(target=target), body.encode("ascii"), headers, self._timeout, use_proxy=False
+            )
+        except HttpError as error:
+            raise MemoryFault(*_reported(where, error, self._timeout)) from None
         if status != 200:
             raise MemoryFault(f"{where}: HTTP {status}: {_reason(content)}", "look at the server's log")
-        reply = self._read(where, content_type, content, kind)
+        reply = self._read(where, said.get("content-type", "no type"), content, kind)
         self._usage.update(reply.usage)
         return reply
-
-    def _exchange(self, name: str, body: bytes) -> tuple[int, str, bytes]:
-        """Send a request over a connection of its own and read what comes, up to a little more than `LIMIT`."""
-        until = time.monotonic() + self._timeout
-        connection = self._connect(self._address, timeout=self._timeout)
-        try:
-            headers = {"Content-Type": "application/json", "Accept": "application/json"}
-            connection.request("POST", f"{self._path}/{name}", body, headers)
-            response = connection.getresponse()
-            content = b""
-            while len(content) <= LIMIT and (part := response.read1(2**16)):
-                content += part
-                if time.monotonic() > until:  # the time limit of a connection is for each part
-                    raise TimeoutError
-            if len(content) <= LIMIT and response.length:
-                raise ConnectionResetError(f"the reply ends {response.length} bytes early")
-            return response.status, response.headers.get("Content-Type", "no type"), content
-        finally:
-            connection.close()
 
     @staticmethod
     def _read(where: str, content_type: str, content: bytes, kind: type[_AnyReply]) -> _AnyReply:
         hint = "docs/memory_http.md says what a reply holds"
         try:
-            value = json.loads(content)
-        except (ValueError, RecursionError) as error:
+            value = clean(body_as_json(content.decode("utf-8-sig")))
+        except ValueError as error:
             raise MemoryFault(f"{where}: the reply is no JSON but {content_type}: {_excerpt(content)}", hint) from error
         try:
             reply = kind.model_validate(value)
@@ -216,24 +187,36 @@ class HttpMemory:
         return reply
 
 
-def _parts_of(url: str) -> SplitResult | None:
-    """Return the parts of an address, None if it is none of HTTP."""
-    try:
-        parts = urlsplit(url)
-        _ = parts.port  # fails where it is no number
-    except ValueError:
+def _base_of(url: str) -> Address | None:
+    """Return an address that the paths of the API can be added to, None if it is none of HTTP."""
+    address = address_of(url)
+    if address is None or "?" in url or "#" in url:
         return None
-    plain = parts.hostname and not (parts.query or parts.fragment or re.search(r"[\s\x00-\x1f\x7f]", url))
-    return parts if plain and parts.scheme in ("http", "https") else None
+    return address._replace(target=address.target.rstrip("/"), credentials="")
+
+
+def _reported(where: str, error: HttpError, timeout: float) -> tuple[str, str]:
+    """Return what is wrong with a request that got no reply, and what to do."""
+    match error:
+        case NoTime():
+            return f"{where}: no reply in {timeout:g} s", "raise timeout, or look at its log"
+        case TooLong():
+            return f"{where}: {error}", "return fewer or shorter memories"
+        case Redirected():
+            return f"{where}: {error}", "correct url"
+        case Unreachable():
+            return f"{where}: no server is there: {error}", "start it, or correct url"
+        case _:
+            return f"{where}: {error}", "look at the server's log"
 
 
 def _reason(content: bytes) -> str:
     try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
+        value = body_as_json(content.decode("utf-8-sig"))
+    except ValueError:
         return _excerpt(content)
     if isinstance(value, dict) and isinstance(error := value.get("error"), str):
-        return error[:_SHOWN]
+        return clean_text(error[:_SHOWN])
     return _excerpt(content)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from generation.errors import UserError
+from generation.resources import install_hint
 from personamem_builder.memory.http import MemoryFault
 from personamem_builder.memory.retrieval import missing_extra
 from personamem_builder.memory.system import Memory, Session
@@ -75,7 +76,7 @@ class Mem0:
         if embedder_url is None and find_spec("sentence_transformers") is None:
             raise UserError(
                 "the memory system mem0 needs sentence_transformers for its embeddings, which is not installed",
-                "pip install 'personamem[dense]', or name a server of embeddings: --set embedder_url=…",
+                f"{install_hint('dense')}, or name a server of embeddings: --set embedder_url=…",
             )
         key = os.environ.get("OPENAI_API_KEY") or ("none" if base_url else None)
         if embedder_url is None:

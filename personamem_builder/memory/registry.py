@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
+from generation.resources import install_hint
 from personamem_builder.memory.system import MemorySystem
 
 ENTRY_POINTS: Final = "personamem.memory"
@@ -131,7 +132,7 @@ def _find_class(name: str) -> Any:
 
 def _install_line(name: str) -> str:
     extra = {"bm25": "memory", "dense": "dense", "mem0": "mem0"}.get(name)
-    return f"pip install 'personamem[{extra}]'" if extra else "install what the system asks for"
+    return install_hint(extra) if extra else "install what the system asks for"
 
 
 def _check_method(name: str, cls: type[Any], method: str, arguments: int) -> None:

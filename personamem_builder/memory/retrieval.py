@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal, cast, get_args
 
 from generation.errors import UserError
+from generation.resources import install_hint
 from personamem_builder.memory.history import spoken
 from personamem_builder.memory.system import Memory, Session
 
@@ -37,6 +38,4 @@ def units_of(session: Session, unit: Unit) -> list[Memory]:
 
 def missing_extra(system: str, error: ModuleNotFoundError, extra: str) -> UserError:
     """Return the error for a system whose library is not installed."""
-    return UserError(
-        f"the memory system {system} needs {error.name}, which is not installed", f"pip install 'personamem[{extra}]'"
-    )
+    return UserError(f"the memory system {system} needs {error.name}, which is not installed", install_hint(extra))

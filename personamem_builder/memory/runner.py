@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,8 @@ from personamem_builder.schema import option_texts
 
 DEFAULT_K: Final = 10
 DEFAULT_TIMEOUT: Final = 600.0
+MAX_K: Final = 1_000_000
+MAX_TIMEOUT: Final = 1e6
 
 _MOST_HANGS: Final = 3
 """After so many in one context the system is asked no more about it: each costs the whole time limit."""
@@ -51,7 +53,8 @@ def run_memory(
     goes on: what a system has not been shown cannot be asked of it. A session inside which a question stands is taken
     in piece by piece, see `cut_sessions`; in data made by this package questions stand at the ends of sessions.
 
-    What was found before is not asked again. A run that was interrupted goes on after the last finished session; a
+    What was found before is not asked again; what the system failed at is, with all that came after it in that history.
+    A run that was interrupted goes on after the last finished session; a
     system that cannot make snapshots is shown the earlier sessions of that context again.
 
     A system that fails at a session or a question, that hangs, or that returns what cannot be used, does not end the
@@ -79,10 +82,11 @@ def run_memory(
         if contexts is None or row["shared_context_id"] in contexts:
             asked[row["shared_context_id"]].append(row)
     with opened_store(out or store_folder(spec, k, split, digest), about_run(spec, k, split, digest)) as store:
+        failed = {session["shared_context_id"] for session in store.sessions if session["error"]}
         open_ = {
             context_id: rows
             for context_id, rows in asked.items()
-            if not all(row["question_id"] in store.questions for row in rows)
+            if not all(store.is_answered(row["question_id"]) for row in rows) or context_id in failed
         }
         if open_:
             walk = _Walk(spec, k, timeout, store)
@@ -94,14 +98,57 @@ def run_memory(
     return store
 
 
+def keep_history(
+    out: Path,
+    about: Mapping[str, Any],
+    rows: Sequence[Row],
+    contexts: Mapping[str, Mapping[str, Any]],
+    shown: Mapping[str, Iterable[int]],
+) -> MemoryStore:
+    """Keep messages of the history that questions are shown as if a system had found them, to compare it with these.
+
+    Args:
+        out: Where the results go.
+        about: What shows them: `system`, `settings`, `split` and `data_digest`.
+        rows: The questions.
+        contexts: Their shared contexts, by id.
+        shown: The indices of the messages, by question id.
+
+    Raises:
+        UserError: `out` holds something else, or cannot be written.
+    """
+    with opened_store(out, {**about, "version": "", "k": 0}) as store:
+        for row in (row for row in rows if not store.is_answered(row["question_id"])):
+            messages = contexts[row["shared_context_id"]]["messages"]
+            texts = {i: messages[i]["content"] for i in shown[row["question_id"]] if messages[i]["role"] != "system"}
+            store.add_question(
+                {
+                    "question_id": row["question_id"],
+                    "persona_id": row["persona_id"],
+                    "shared_context_id": row["shared_context_id"],
+                    "end": row["end_index_in_shared_context"],
+                    "memories": [[text, "", [i]] for i, text in texts.items()],
+                    "tokens": _tokens(list(texts.values())),
+                    "seconds": 0.0,
+                    "error": "",
+                    "faults": [],
+                    "taint": [],
+                    "usage": {},
+                }
+            )
+    return store
+
+
 def check_k(k: Any) -> int:
     """Return k.
 
     Raises:
-        UserError: It is no positive whole number.
+        UserError: It is no whole number from 1 to `MAX_K`.
     """
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
         raise UserError(f"k={k!r}: a memory system is asked for one memory or more", "give a whole number, such as 10")
+    if k > MAX_K:
+        raise UserError(f"k={k}: a memory system is asked for {MAX_K:,} memories at most", "such as 10")
     return k
 
 
@@ -114,6 +161,7 @@ class _Walk:
         self._timeout = timeout
         self._store = store
         self._given_up = ""
+        self._again_from = 0
         self._start()
 
     def close(self) -> None:
@@ -135,13 +183,16 @@ class _Walk:
         kept = {
             s["first_index"]: s for s in self._store.sessions if s["shared_context_id"] == context["shared_context_id"]
         }
-        first_open = min(end for end, here in at.items() if not self._is_done(here))
+        # From here on the walk is made again: a question is open, or what the system knows will not be what it knew.
+        lacking = (end for s, end in zip(sessions, ends, strict=True) if kept.get(s.first_index, {}).get("error"))
+        self._again_from = min(lacking, default=len(texts) + 1)
+        open_ends = [end for end, here in at.items() if not all(map(self._is_done, here))]
+        first_open = min([*open_ends, self._again_from])
         done = sum(
-            session.first_index in kept and end <= first_open for session, end in zip(sessions, ends, strict=True)
+            session.first_index in kept and end <= first_open and end < self._again_from
+            for session, end in zip(sessions, ends, strict=True)
         )
-        self._resume(
-            context["shared_context_id"], [s for s in sessions[:done] if not kept[s.first_index]["error"]], done
-        )
+        self._resume(context["shared_context_id"], sessions[:done], done)
         self._ask(at[0], 0)
         for number, (session, end) in enumerate(zip(sessions, ends, strict=True), 1):
             if number > done:
@@ -150,8 +201,9 @@ class _Walk:
             self._ask(at[end], end)
         self._store.drop_snapshot()
 
-    def _is_done(self, rows: Sequence[Row]) -> bool:
-        return all(row["question_id"] in self._store.questions for row in rows)
+    def _is_done(self, row: Row) -> bool:
+        is_before = row["end_index_in_shared_context"] < self._again_from
+        return is_before and self._store.is_answered(row["question_id"])
 
     # ---- the system
 
@@ -254,7 +306,7 @@ class _Walk:
         self._visible.show(end)
         for row in rows:
             message = row["user_question_or_message"]
-            if row["question_id"] not in self._store.questions:
+            if not self._is_done(row):
                 self._store.add_question(self._answer(row, message, end))
             self._asked.append(message)
 

@@ -78,6 +78,7 @@ def of_store(store: MemoryStore) -> dict[str, Any]:
         "failed_queries": sum(bool(line["error"]) for line in lines),
         "empty_queries": sum(not line["memories"] and not line["error"] for line in lines),
         "first_error": first,
+        "failed_sessions": sum(bool(line["error"]) for line in store.sessions),
         "costs": costs(store)._asdict(),
     }
 

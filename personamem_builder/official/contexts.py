@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from generation.reading import MAX_FILE_BYTES
 from personamem_builder.official.faults import Faults, is_text
 
 Message = dict[str, str]
@@ -41,10 +42,18 @@ def read_contexts(path: Path, faults: Faults) -> dict[str, list[Message]]:
     """
     contexts: dict[str, list[Message]] = {}
     before = len(faults.lines)
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        faults.add(path.name, f"cannot be read: {error.strerror}")
+        return {}
+    with file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_FILE_BYTES + 1), b""), start=1):
             if not line.strip():
                 continue
+            if len(line) > MAX_FILE_BYTES:
+                faults.add(path.name, f"a line is longer than the limit of {MAX_FILE_BYTES // 2**20} MiB", row=number)
+                break
             try:
                 pairs = json.loads(line.decode("utf-8-sig")).items()
             except (ValueError, AttributeError, RecursionError) as error:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +11,8 @@ from typing import Any, BinaryIO, Final, cast
 
 from generation.errors import UserError
 from generation.files import file_digest
+from generation.reading import as_model, read_json
+from personamem_builder.manifest import MANIFEST, Listing
 from personamem_builder.schema import SPLITS
 
 OFFICIAL_REPO_IDS: Final = ("bowen-upenn/PersonaMem", "bowen-upenn/PersonaMem-v1")
@@ -28,7 +28,6 @@ OFFICIAL_SHA256: Final = {
 """Digests of the files at the pinned commit, as far as they are known."""
 
 _NOT_OURS: Final = "this is not a dataset made by personamem"
-_DATA_FILE: Final = re.compile(r"data/[^/\\]+")
 _BY_HAND: Final = "download the files by hand and use `personamem import-official FOLDER`"
 
 
@@ -232,15 +231,13 @@ class _Reader(io.RawIOBase):
 
 def _read_manifest(folder: Path, repo_id: str) -> dict[str, Any]:
     """Return the manifest of a downloaded dataset; what `dataset` checks of it later is not looked at here."""
+    path = folder / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        # Names outside of `data/` would be written elsewhere.
-        ours = manifest["splits"].keys() and all(_DATA_FILE.fullmatch(name) for name in manifest["files"])
-    except (ValueError, KeyError, TypeError, AttributeError):
-        ours = False
-    if not ours:
-        raise UserError(f"dataset {repo_id} has a manifest.json that is not ours", _NOT_OURS)
-    return manifest
+        content: dict[str, Any] = read_json(path)
+        as_model(content, Listing, MANIFEST)
+    except UserError as error:
+        raise UserError(f"dataset {repo_id} has a {MANIFEST} that is not ours: {error.message}", _NOT_OURS) from error
+    return content
 
 
 def _check_digest(path: Path) -> None:

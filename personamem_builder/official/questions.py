@@ -7,11 +7,13 @@ import csv
 import gzip
 import io
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from generation.reading import MAX_FILE_BYTES
 from personamem_builder.official.faults import Faults, is_text
 from personamem_builder.schema import (
     OPTIONAL_QUESTION_FIELDS,
@@ -74,10 +76,15 @@ def read_questions(
     """
     before = len(faults.lines)
     try:
-        content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix == ".gz" else content).decode("utf-8-sig")
+        text = _content(path).decode("utf-8-sig")
+    except _TooLong:
+        faults.add(path.name, f"is longer than the limit of {MAX_FILE_BYTES // 2**20} MiB, unpacked")
+        return []
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         faults.add(path.name, f"not a whole gzip file: {error}")
+        return []
+    except OSError as error:
+        faults.add(path.name, f"cannot be read: {error.strerror}")
         return []
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
@@ -97,6 +104,19 @@ def read_questions(
         faults.add(path.name, "has no questions")
     _check_unique_ids(path.name, rows, faults)
     return rows
+
+
+class _TooLong(Exception):
+    """A file is longer than any of the kind."""
+
+
+def _content(path: Path) -> bytes:
+    """Return what is in a file, unpacked: a few kilobytes of gzip may be gigabytes."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise _TooLong
+    return content
 
 
 def _records(name: str, text: str, required: Sequence[str], faults: Faults) -> Iterator[tuple[int, dict[str, str]]]:
@@ -195,14 +215,37 @@ def _proportion(cell: str) -> float | None:
 
 
 def _options(cell: str) -> list[str] | None:
-    for parse in (json.loads, ast.literal_eval):
+    for parse in (json.loads, _python_list):
         try:
             value = parse(cell)
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, SyntaxError, RecursionError):
             continue
         if isinstance(value, list) and all(isinstance(option, str) and is_text(option) for option in value):
             return value
     return None
+
+
+_STRING: Final = re.compile(r"""\s*('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")\s*(,|\Z)""", re.DOTALL)
+
+
+def _python_list(cell: str) -> list[str]:
+    """Return a list of strings that is written as Python writes it; no other code gets to Python's parser.
+
+    Raises:
+        ValueError: It is no such list.
+        SyntaxError: A string has an escape that is none.
+    """
+    inner = cell.strip()
+    if not (inner.startswith("[") and inner.endswith("]")):
+        raise ValueError("no list")
+    inner, place, strings = inner[1:-1], 0, []
+    while place < len(inner.rstrip()):
+        match = _STRING.match(inner, place)
+        if match is None:
+            raise ValueError("no list of strings")
+        strings.append(str(ast.literal_eval(match[1])))
+        place = match.end()
+    return strings
 
 
 def _check_unique_ids(name: str, rows: list[dict[str, Any]], faults: Faults) -> None:

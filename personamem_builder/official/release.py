@@ -16,7 +16,7 @@ from generation.tokenizer import count_tokens
 from personamem_builder.official.contexts import Message, read_contexts
 from personamem_builder.official.faults import Faults
 from personamem_builder.official.questions import read_questions
-from personamem_builder.schema import OPTIONAL_QUESTION_FIELDS, QUESTION_SCHEMA, SPLITS
+from personamem_builder.schema import OPTIONAL_QUESTION_FIELDS, QUESTION_SCHEMA, SPLITS, shown_profile
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,13 @@ class Release:
         questions: The question table of each split, sorted by context, end index and id.
         contexts: The shared contexts of each split, sorted by id: rows of `CONTEXT_SCHEMA`.
         notes: Legal oddities, in words.
+        strangers: For each split the contexts that show another user than an earlier one of the same persona id.
     """
 
     questions: Mapping[str, pa.Table]
     contexts: Mapping[str, Sequence[dict[str, Any]]]
     notes: Sequence[str]
+    strangers: Mapping[str, Sequence[str]]
 
 
 def questions_file(split: str) -> str:
@@ -86,7 +88,16 @@ def read_release(folder: Path) -> Release:
         questions={split: pa.Table.from_pylist(rows[split], schema=schema) for split in splits},
         contexts=contexts,
         notes=notes,
+        strangers={split: _strangers(own) for split, own in contexts.items()},
     )
+
+
+def _strangers(contexts: Sequence[Mapping[str, Any]]) -> list[str]:
+    profiles: dict[int, str] = {}
+    shown = [(row, shown_profile(row["messages"])) for row in contexts]
+    return [
+        row["shared_context_id"] for row, profile in shown if profiles.setdefault(row["persona_id"], profile) != profile
+    ]
 
 
 def _question_schema(splits: Any) -> pa.Schema:

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import pyarrow.parquet as pq
-
 from generation.errors import UserError
 from generation.files import file_digest
 from personamem_builder.persona_bench.card import items_path, table_path
-from personamem_builder.persona_bench.records import SPLITS, TASKS
+from personamem_builder.persona_bench.records import ITEM_SCHEMA, MESSAGE_SCHEMA, POST_SCHEMA, SPLITS, TASKS
+from personamem_builder.persona_bench.tables import iter_rows
 from personamem_builder.persona_bench.write import read_manifest
 from personamem_builder.statistics import Estimate
 
@@ -142,13 +141,14 @@ def audit_folder(folder: Path) -> Audit:
     changed = [n for n in files if not (folder / n).is_file() or file_digest(folder / n) != files[n]["sha256"]]
     if changed:
         raise UserError(f"{folder}: {', '.join(changed)} is not what the manifest says", "import the posts again")
-    scan = Scan(*(_rows(folder / table_path(name)) for name in ("posts", "messages")))
+    tables = (("posts", POST_SCHEMA), ("messages", MESSAGE_SCHEMA))
+    scan = Scan(*(iter_rows(folder / table_path(name), schema) for name, schema in tables))
     counts: dict[str, dict[str, tuple[int, int]]] = {task: {} for task in TASKS}
     leaks = []
     for task in TASKS:
         for split in SPLITS:
             items = positive = 0
-            for item in _rows(folder / items_path(task, split)):
+            for item in iter_rows(folder / items_path(task, split), ITEM_SCHEMA):
                 items += 1
                 positive += item["positive"] is True
                 leaks += [f"{split} {item['item_id']}: {leak}" for leak in scan.leaks(item)]
@@ -174,12 +174,6 @@ def render(audit: Audit) -> str:
 def _count(task: str, split: str, items: int, positive: int) -> str:
     share = f" ({100 * positive / items:.1f} % positive)" if items and task != "next_text" else ""
     return f"{items} {split}{share}"
-
-
-def _rows(path: Path) -> Iterator[dict[str, Any]]:
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=500):
-            yield from batch.to_pylist()
 
 
 def _is_before(message: Row, target: Row) -> bool:
@@ -220,7 +214,7 @@ def _probes(folder: Path, task: str) -> dict[str, dict[str, Estimate]]:
 
     columns = ["item_id", "author", "target_text", "positive", "score", "parent_score"]
     train, test = (
-        pq.read_table(folder / items_path(task, split), columns=columns).to_pylist() for split in ("train", "test")
+        list(iter_rows(folder / items_path(task, split), ITEM_SCHEMA, columns)) for split in ("train", "test")
     )
     if not train or not test:
         return {}

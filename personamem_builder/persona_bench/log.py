@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
+from generation.reading import bounded_lines, parse_json_line
 from personamem_builder.persona_bench.metrics import BEST_OF, Answer, parse, pooled, score_answer, summarise
 from personamem_builder.persona_bench.records import TASKS
 from personamem_builder.statistics import Estimate
@@ -17,6 +18,10 @@ _OUTPUTS: Final = ("response", "responses", "output", "outputs", "prediction", "
 _TRUTHS: Final = ("true_label", "truth", "label")
 _AUTHOR_OF_ID: Final = re.compile(r"(u\d+)p\d+")
 _SHOWN: Final = 20
+_SCORES_END: Final = 2.0**63
+_SHOWN_LETTERS: Final = 60
+_MOST_FAULTS: Final = 1000
+"""After so many the rest of a file is not looked at."""
 
 _SOURCE_METRICS: Final = {
     "sentiment": ("acc", "f1_weighted", "mcc"),
@@ -125,18 +130,17 @@ def _read(path: Path, task: str) -> list[_Logged]:
         raise UserError(f"no task {task!r}", f"use one of {', '.join(TASKS)}")
     rows: list[_Logged] = []
     faults: list[str] = []
-    try:
-        for number, line in _lines(path):
-            try:
-                rows.append(_row(json.loads(line), task, number))
-            except json.JSONDecodeError as error:
-                faults.append(f"line {number}: not JSON: {error.msg}")
-            except _Fault as fault:
-                faults.append(f"line {number}: {fault}")
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path} is not UTF-8 text", "give a JSONL file") from error
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}", "give a JSONL file") from error
+    for number, line in bounded_lines(path, "give a JSONL file"):
+        where = f"line {number}"
+        try:
+            rows.append(_row(parse_json_line(line, f"{where}: it"), task, number))
+        except UserError as error:
+            faults.append(error.message)
+        except _Fault as fault:
+            faults.append(f"{where}: {fault}")
+        if len(faults) == _MOST_FAULTS:
+            faults.append(f"{where}: not read on")
+            break
     if faults:
         more = len(faults) - _SHOWN
         listed = "\n".join(f"  {fault}" for fault in faults[:_SHOWN]) + (f"\n  … and {more} more" if more > 0 else "")
@@ -148,13 +152,6 @@ def _read(path: Path, task: str) -> list[_Logged]:
 
 class _Fault(ValueError):
     """What is wrong with a row."""
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, start=1):
-            if line.strip():
-                yield number, line
 
 
 def _row(row: Any, task: str, number: int) -> _Logged:
@@ -183,7 +180,10 @@ def _sample_outputs(row: Mapping[str, Any]) -> list[str]:
     if not isinstance(resps, list) or not resps:
         raise _Fault("a sample of lm-eval without resps")
     if len(resps) == 2:  # the log-likelihoods of positive and negative
-        positive, negative = (float(choice[0][0]) for choice in resps)
+        try:
+            positive, negative = (float(choice[0][0]) for choice in resps)
+        except (TypeError, ValueError, LookupError):
+            raise _Fault("its resps are not the log-likelihoods of two answers") from None
         return ["" if positive == negative else "positive" if positive > negative else "negative"]
     return _candidates(resps[0])
 
@@ -206,15 +206,23 @@ def _candidates(output: Any) -> list[str]:
 def _truth(task: str, value: Any) -> Any:
     if task == "next_text":
         if not isinstance(value, str):
-            raise _Fault(f"its truth is {value!r}, not a text")
+            raise _Fault(f"its truth is {_short(value)}, not a text")
         return value
     if task == "sentiment":
         if isinstance(value, str) and value.strip().lower() in ("positive", "negative"):
             return value.strip().lower() == "positive"
-        if value in (0, 1):  # False and True as well
+        if isinstance(value, int | float) and value in (0, 1):  # False and True as well
             return bool(value)
-        raise _Fault(f"its truth is {value!r}, not positive or negative")
+        raise _Fault(f"its truth is {_short(value)}, not positive or negative")
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        raise _Fault(f"its truth is {value!r}, not a number") from None
+        number = math.nan
+    if not abs(number) < _SCORES_END:
+        raise _Fault(f"its truth is {_short(value)}, not a number of 64 bits")
+    return number
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_LETTERS else f"{text[: _SHOWN_LETTERS - 1]}…"

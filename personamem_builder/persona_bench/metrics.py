@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from generation.errors import UserError
+from generation.resources import install_hint
 from personamem_builder.statistics import Estimate, overall, paired_difference, standard_error
 
 _Indices = npt.NDArray[np.intp]
@@ -34,6 +35,9 @@ _TAIL: Final = 0.025
 _GROUPS: Final = 200
 """Intervals of metrics that are no means leave out one group of authors at a time, at most so many."""
 
+_SCORES_END: Final = 2.0**63
+"""No score is as large; the square of one is still a number."""
+
 _BOUNDED: Final = frozenset({"acc", "unparsed"})
 """Means of values in [0, 1] whose interval is that of an accuracy."""
 
@@ -43,7 +47,7 @@ _NO_ERROR: Final = 1e-12
 """A standard error below this is 0 but for rounding."""
 
 BEST_OF: Final = re.compile(r"best_of_\d+_")
-LOWER_IS_BETTER: Final = frozenset({"unparsed", "cut", *_ERRORS})
+LOWER_IS_BETTER: Final = frozenset({"unparsed", "cut", "failed", *_ERRORS})
 
 
 class Answer(NamedTuple):
@@ -69,8 +73,8 @@ def parse(task: str, text: str) -> bool | float | str | None:
 
     Thinking between `<think>` tags (or up to a closing one, or from an opening one on) is dropped first. Then, for
     `sentiment`: the last of the words positive and negative, in any case. For `impact`: the last number, with an
-    optional sign, commas between thousands and decimals. For `next_text`: all that is left, without white space at
-    its ends.
+    optional sign, commas between thousands and decimals, where it fits into 64 bits. For `next_text`: all that is
+    left, without white space at its ends.
 
     Args:
         task: One of `TASKS`.
@@ -88,7 +92,7 @@ def parse(task: str, text: str) -> bool | float | str | None:
     if task == "sentiment":
         return bool(found[-1].lower() == "positive")
     number = float(found[-1].replace(",", ""))
-    return number if math.isfinite(number) else None
+    return number if abs(number) < _SCORES_END else None
 
 
 def score_answer(task: str, item_id: str, author: str, truth: Any, answers: Sequence[Any]) -> Answer:
@@ -347,7 +351,7 @@ def _sklearn_metrics() -> Any:
 
 
 def _not_installed(name: str) -> UserError:
-    return UserError(f"these metrics need {name}, which is not installed", "pip install 'personamem[persona-bench]'")
+    return UserError(f"these metrics need {name}, which is not installed", install_hint("persona-bench"))
 
 
 class _NoSynonyms:

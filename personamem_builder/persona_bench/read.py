@@ -11,21 +11,21 @@ Four forms are told apart by how the file begins:
   target was cut out there: it is put back, with neither score nor time, as the row has none. Rows that show another
   author's post, or none, are passed over and counted.
 
-The JSON is parsed with ijson, which streams and has no limit to depth.
+The JSON is parsed by `stream`.
 """
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import IO, Any, Final, NamedTuple
 
 from generation.errors import UserError
+from generation.reading import bounded_lines
 from personamem_builder.official.faults import Faults
+from personamem_builder.persona_bench import stream
 from personamem_builder.persona_bench.tree import numbered_ids, walk
 
 _FORMATS: Final = {
@@ -46,6 +46,9 @@ _NO_KEY: Final = "UNKNOWN_AUTHOR"
 """What the source's grouping puts for a post without author."""
 
 _JSON_PARTS: Final = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}]', re.DOTALL)
+_SHOWN: Final = 100
+_MOST_STARTS: Final = 100
+"""Places of a prompt where a post may begin that are looked at, from its end."""
 _TARGET_ID: Final = re.compile(r"\bu\d+p\d+(?:-c\d+)+")
 
 
@@ -77,17 +80,24 @@ def read_posts(path: Path, faults: Faults, counts: Counter[str]) -> Iterator[Raw
     Raises:
         UserError: The file cannot be opened, or ijson is not installed.
     """
+    hint = "give the file with the posts"
     try:
-        with path.open("rb") as file:
+        file = path.open("rb")
+    except (OSError, ValueError) as error:  # ValueError: a path with a null character
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(f"{path} cannot be read: {reason}", hint) from error
+    with file:
+        try:
             start = file.read(4096)
             skip = len(_BOM) if start.startswith(_BOM) else 0
             file.seek(skip)
-            yield from _read(file, start[skip:].lstrip(_BLANK), path.name, faults, counts)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}", "give the file with the posts") from error
+            yield from _read(path, file, start[skip:].lstrip(_BLANK), faults, counts)
+        except OSError as error:
+            raise UserError(f"{path} cannot be read: {error.strerror or error}", hint) from error
 
 
-def _read(file: IO[bytes], start: bytes, name: str, faults: Faults, counts: Counter[str]) -> Iterator[RawPost]:
+def _read(path: Path, file: IO[bytes], start: bytes, faults: Faults, counts: Counter[str]) -> Iterator[RawPost]:
+    name = path.name
     form = next((form for magic, form in _FORMATS.items() if start.startswith(magic)), None)
     if not start:
         faults.add(name, "is empty")
@@ -100,19 +110,19 @@ def _read(file: IO[bytes], start: bytes, name: str, faults: Faults, counts: Coun
     elif re.match(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*\[', start) or re.fullmatch(rb"\{\s*\}\s*", start):
         yield from _grouped(file, name, faults)
     else:
-        yield from _rows(file, name, faults, counts)
+        yield from _rows(path, name, faults, counts)
 
 
 def _flat(file: IO[bytes], name: str, faults: Faults) -> Iterator[RawPost]:
     number = 0
     try:
-        for number, post in enumerate(_ijson().items(file, "item"), start=1):
+        for number, post in enumerate(stream.items(file), start=1):
             if number == 1 and not (isinstance(post, dict) and _POST_KEYS & post.keys()):
                 faults.add(name, f"is a list, but not of posts: it starts with {_kind(post)}")
                 return
             yield from _post(f"{name} post {number}", post, faults)
-    except _ijson().JSONError as error:
-        faults.add(name, _broken(error), row=number + 1)
+    except stream.JsonError as error:
+        faults.add(name, str(error), row=number + 1)
     if not number and not faults.lines:
         faults.add(name, "has no posts")
 
@@ -121,8 +131,8 @@ def _grouped(file: IO[bytes], name: str, faults: Faults) -> Iterator[RawPost]:
     number = 0
     author = ""
     try:
-        # `kvitems` has one author's posts in memory at a time.
-        for author, posts in _ijson().kvitems(file, ""):
+        # One author's posts are in memory at a time.
+        for author, posts in stream.entries(file):
             if not isinstance(posts, list):
                 faults.add(f"{name} author {author!r}", f"must have a list of posts, not {_kind(posts)}")
                 continue
@@ -136,8 +146,8 @@ def _grouped(file: IO[bytes], name: str, faults: Faults) -> Iterator[RawPost]:
                 elif isinstance(post, dict) and post.get("author") not in (author, None):
                     faults.add(where, f"stands under the author {author!r}", column="author", value=post["author"])
                 yield from _post(where, post, faults)
-    except _ijson().JSONError as error:
-        faults.add(name, f"{_broken(error)}, after the posts of {author!r}" if author else _broken(error))
+    except stream.JsonError as error:
+        faults.add(name, f"{error}, after the posts of {author!r}" if author else str(error))
     if not number and not faults.lines:
         faults.add(name, "has no posts")
 
@@ -149,15 +159,13 @@ def _post(where: str, post: object, faults: Faults) -> Iterator[RawPost]:
         faults.add(where, "must be a post, an object", value=post)
 
 
-def _rows(file: IO[bytes], name: str, faults: Faults, counts: Counter[str]) -> Iterator[RawPost]:
+def _rows(path: Path, name: str, faults: Faults, counts: Counter[str]) -> Iterator[RawPost]:
     found = False
-    for number, line in enumerate(file, start=1):
-        if not line.strip():
-            continue
+    for number, line in bounded_lines(path):
         try:
-            row = next(_ijson().items(io.BytesIO(line), ""))
-        except _ijson().JSONError as error:
-            faults.add(name, _broken(error), row=number)
+            row = stream.parse(line.removeprefix(_BOM))
+        except stream.JsonError as error:
+            faults.add(name, str(error), row=number)
             continue
         keys = row.keys() if isinstance(row, dict) else ()
         if "post_data_store" in keys or "prediction_task" in keys:
@@ -228,14 +236,15 @@ def _prompted(row: dict[str, Any], where: str, faults: Faults, counts: Counter[s
 
 def _embedded(prompt: str) -> tuple[dict[str, Any] | None, int]:
     """Return the last post that a prompt has as JSON, from the start of a line, and where it ends."""
-    for start in reversed([match.start() for match in re.finditer(r"^\{", prompt, re.MULTILINE)]):
+    starts = [match.start() for match in re.finditer(r"^\{", prompt, re.MULTILINE)]
+    for start in reversed(starts[-_MOST_STARTS:]):
         depth = 0
         for part in _JSON_PARTS.finditer(prompt, start):
             depth += {"{": 1, "}": -1}.get(part[0], 0)
             if depth == 0:
                 try:
-                    post = next(_ijson().items(io.BytesIO(prompt[start : part.end()].encode()), ""))
-                except _ijson().JSONError:
+                    post = stream.parse(prompt[start : part.end()].encode())
+                except stream.JsonError:
                     break
                 if isinstance(post, dict) and "comments" in post:
                     return post, part.end()
@@ -243,24 +252,10 @@ def _embedded(prompt: str) -> tuple[dict[str, Any] | None, int]:
     return None, 0
 
 
-def _broken(error: Exception) -> str:
-    detail = error.args[0] if error.args else ""
-    text = detail.decode(errors="replace") if isinstance(detail, bytes) else str(detail)
-    if "EOF" in text or "ncomplete" in text:
-        return "truncated JSON: the file ends within a value"
-    return f"not JSON: {text.splitlines()[0]}" if text else "not JSON"
-
-
 def _kind(value: object) -> str:
+    told = "a list"
     if isinstance(value, dict):
-        return f"an object with {', '.join(list(value)[:4]) or 'nothing'}"
-    return "a list" if isinstance(value, list) else repr(value)
-
-
-def _ijson() -> ModuleType:
-    try:
-        import ijson
-    except ImportError as error:
-        raise UserError("reading PERSONA-Bench needs ijson", "pip install 'personamem[persona-bench]'") from error
-    module: ModuleType = ijson
-    return module
+        told = f"an object with {', '.join(list(value)[:4]) or 'nothing'}"
+    elif not isinstance(value, list):
+        told = repr(value)
+    return told if len(told) <= _SHOWN else f"{told[: _SHOWN - 1]}…"

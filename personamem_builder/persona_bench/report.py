@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from generation.errors import UserError
+from generation.reading import clean_text
 from personamem_builder.persona_bench import metrics
 from personamem_builder.persona_bench.card import items_path
 from personamem_builder.persona_bench.floors import floors, render
@@ -18,8 +20,13 @@ from personamem_builder.persona_bench.published import (
     beaten_cells,
     render_published,
 )
-from personamem_builder.persona_bench.records import CONDITIONS, TASKS
+from personamem_builder.persona_bench.records import CONDITIONS, ITEM_SCHEMA, TASKS
 from personamem_builder.persona_bench.runs import Run, Scores, Settings, has_data, read_runs
+from personamem_builder.persona_bench.tables import iter_rows
+
+FLAG: Final = "(!)"
+MOST_FAILED: Final = 0.05
+"""A run with a larger share of items without an answer is flagged."""
 
 _COMPARED: Final = (("pconv", "pnonconv"), ("pconv", "npconv"))
 
@@ -70,10 +77,11 @@ class Table(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The tables, and notes on what was left out."""
+    """The tables, notes on what was left out, and what is wrong with the results that cannot be read."""
 
     tables: Sequence[Table]
     notes: Sequence[str]
+    unreadable: Sequence[UserError] = ()
 
 
 def make_report(paths: Sequence[Path]) -> Report:
@@ -89,16 +97,17 @@ def make_report(paths: Sequence[Path]) -> Report:
         A table for each task, form, split and set of items.
 
     Raises:
-        UserError: There are no results, they have no samples beside them or broken ones, or they are of other data than
-            their folder or than one another. Names all faults.
+        UserError: There are no results, or none that can be read: they have no samples beside them or broken ones, or
+            they are of other data than their folder; or runs are of other data than one another. Names all faults.
     """
     notes: list[str] = []
-    runs = read_runs(paths, notes)
+    runs, unreadable = read_runs(paths, notes)
     groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
         items = frozenset(answer.item_id for answer in run.answers)
         groups.setdefault((TASKS.index(run.task), run.released, run.split, -len(items), items), []).append(run)
-    return Report([_table(groups[key], notes) for key in sorted(groups, key=lambda key: key[:4])], notes)
+    tables = [_table(groups[key], notes) for key in sorted(groups, key=lambda key: key[:4])]
+    return Report(tables, [clean_text(note) for note in notes], unreadable)
 
 
 def render_report(report: Report, width: int = 120) -> str:
@@ -120,6 +129,7 @@ def render_report(report: Report, width: int = 120) -> str:
             for row, count in unread
             if count
         ]
+        lines += [_failures(row) for row in table.rows if row.run.failed]
         columns = dict.fromkeys(name for row in table.rows for name in row.scores)
         lower = [name for name in columns if name in metrics.LOWER_IS_BETTER]
         lines += [f"lower is better: {', '.join(lower)}; floors: {table.floors_from}", ""]
@@ -137,7 +147,7 @@ def render_report(report: Report, width: int = 120) -> str:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """Return the report as JSON values: `tables`, `published` and `notes`."""
+    """Return the report as JSON values: `tables`, `published`, `notes` and `unreadable`."""
     return {
         "tables": [
             {
@@ -156,6 +166,7 @@ def to_json(report: Report) -> dict[str, Any]:
                         "settings": dict(row.run.settings),
                         "results": str(row.run.path),
                         "unparsed": _unparsed(row.run),
+                        "failed": row.run.failed,
                         "scores": _json_scores(row.scores),
                     }
                     for row in table.rows
@@ -173,6 +184,7 @@ def to_json(report: Report) -> dict[str, Any]:
             "reached_by_floors": [cell._asdict() for cell in beaten_cells(_published_floors(report))],
         },
         "notes": list(report.notes),
+        "unreadable": [error.message for error in report.unreadable],
     }
 
 
@@ -185,10 +197,8 @@ def _floors(run: Run, notes: list[str]) -> tuple[Mapping[str, Scores], str]:
         return run.recorded_floors, "on the same items, as the results hold them"
     if run.task == "next_text":
         return floors(run.task, run.docs, []), "on the same items"
-    import pyarrow.parquet as pq
-
     path = run.data / items_path(run.task, "train")
-    train = pq.read_table(path, columns=[TRUTH[run.task]]).column(0).to_pylist()
+    train = [row[TRUTH[run.task]] for row in iter_rows(path, ITEM_SCHEMA, [TRUTH[run.task]])]
     origin = f"on the same items, what they know from {path}; the parent's final score is shown to no model"
     return floors(run.task, run.docs, train), origin
 
@@ -249,6 +259,15 @@ def _condition(run: Run) -> str:
 def _unparsed(run: Run) -> float:
     """Count the answers that could not be read; of several samples, each counts as its share."""
     return sum(answer.values["unparsed"] for answer in run.answers)
+
+
+def _failures(row: Row) -> str:
+    """Say how many items got no answer; as such a run is on other items, it has a table of its own."""
+    asked = row.run.failed + len(row.run.answers)
+    mark = f"{FLAG} " if row.run.failed > MOST_FAILED * asked else ""
+    return (
+        f"{mark}{row.model}, {_condition(row.run)}: {row.run.failed} of {asked} items got no answer; they are left out"
+    )
 
 
 def _title(table: Table) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyarrow.parquet as pq
 from datasets import Dataset
 from lm_eval.api.task import ConfigurableTask
 
@@ -19,8 +18,9 @@ from personamem_builder.persona_bench import metrics
 from personamem_builder.persona_bench.card import items_path, table_path
 from personamem_builder.persona_bench.floors import floors, render
 from personamem_builder.persona_bench.prompts import TRUTH, Limits, make_doc
-from personamem_builder.persona_bench.records import SPLITS
+from personamem_builder.persona_bench.records import ITEM_SCHEMA, MESSAGE_SCHEMA, POST_SCHEMA, SPLITS
 from personamem_builder.persona_bench.released import released_docs
+from personamem_builder.persona_bench.tables import iter_rows
 from personamem_builder.persona_bench.write import read_manifest
 
 _log = logging.getLogger("lm_eval.persona_bench")
@@ -76,7 +76,8 @@ class PersonaBenchTask(ConfigurableTask):
         limits = Limits(**{name: _number(metadata, key) for key, name in _LIMITS.items() if key in metadata})
         metadata.update({key: getattr(limits, name) for key, name in _LIMITS.items()})
         (train,) = self._whole(folder, items_path(self.task_kind, "train"))
-        self._train = pq.read_table(train, columns=[TRUTH[self.task_kind]]).column(0).to_pylist()
+        truth = TRUTH[self.task_kind]
+        self._train = [row[truth] for row in iter_rows(train, ITEM_SCHEMA, [truth])]
         docs = self._read(folder, split, limits)
         if not docs:
             raise UserError(f"{folder} has no items of {self.task_kind} in the split {split}", "import more posts")
@@ -85,12 +86,11 @@ class PersonaBenchTask(ConfigurableTask):
     def _read(self, folder: Path, split: str, limits: Limits) -> list[dict[str, Any]]:
         (path,) = self._whole(folder, items_path(self.task_kind, split))
         # One batch at a time: an item holds a whole conversation, its row only a prompt.
-        batches = pq.ParquetFile(path).iter_batches(batch_size=256)
-        return [make_doc(item, self._condition, limits) for batch in batches for item in batch.to_pylist()]
+        return [make_doc(item, self._condition, limits) for item in iter_rows(path, ITEM_SCHEMA)]
 
     def _released_docs(self, folder: Path) -> list[dict[str, Any]]:
         paths = self._whole(folder, table_path("posts"), table_path("messages"))
-        posts, messages = (pq.read_table(path).to_pylist() for path in paths)
+        posts, messages = (list(iter_rows(*one)) for one in zip(paths, (POST_SCHEMA, MESSAGE_SCHEMA), strict=True))
         return released_docs(self.task_kind, self._condition, posts, messages)
 
     def _whole(self, folder: Path, *names: str) -> list[Path]:
@@ -107,6 +107,11 @@ class PersonaBenchTask(ConfigurableTask):
         return [folder / name for name in names]
 
     # ---- requests
+
+    @property
+    def answers_shaped_by(self) -> list[Any]:
+        """What shapes an answer beside the request: nothing, since an item's prompt is written out in it."""
+        return [self.VERSION]
 
     def build_all_requests(self, *, limit: int | None = None, samples: list[int] | None = None, **kwargs: Any) -> None:
         """Build the requests, refuse those that the model would cut, and score the floors on the same items."""
@@ -141,17 +146,25 @@ class PersonaBenchTask(ConfigurableTask):
     # ---- scores
 
     def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
-        """Score one item."""
+        """Score one item; one that got no answer is counted in `failed`, and no score knows of it."""
         kind = self.task_kind
         if self.OUTPUT_TYPE == "multiple_choice":
             positive, negative = (logprob for logprob, _ in results)
             answers: list[Any] = [None if positive == negative else positive > negative]
         else:
+            # Our chat backends tell what came of a request; others only return texts.
+            if any(getattr(text, "outcome", "") == "failed" for text in results[0]):
+                return {"failed": 1.0}
             answers = [metrics.parse(kind, text) for text in results[0]]
         answer = metrics.score_answer(kind, doc["item_id"], doc["author"], doc["truth"], answers)
         # A metric over all items takes their pairs together.
         pair = [answer.truth, answer.prediction]
-        return {**answer.values, **{name: pair for name in metrics.pooled_names(kind)}, "cut": float(doc["cut"] > 0)}
+        return {
+            **answer.values,
+            **{name: pair for name in metrics.pooled_names(kind)},
+            "cut": float(doc["cut"] > 0),
+            "failed": 0.0,
+        }
 
     def aggregation(self) -> dict[str, Any]:
         """Return how each metric is aggregated.
@@ -170,8 +183,8 @@ class PersonaBenchTask(ConfigurableTask):
         if self.task_kind == "next_text":
             count = self.config.repeats
             best = [f"best_of_{count}_{name}" for name in metrics.text_metrics()] if count > 1 else []
-            return [*metrics.text_metrics(), *best, "unparsed", "cut"]
-        return [*(("acc",) if self.task_kind == "sentiment" else ("mae", "log_mae")), "unparsed", "cut"]
+            return [*metrics.text_metrics(), *best, "unparsed", "cut", "failed"]
+        return [*(("acc",) if self.task_kind == "sentiment" else ("mae", "log_mae")), "unparsed", "cut", "failed"]
 
 
 def all_samples(responses: list[list[str]], docs: Any) -> list[list[str]]:

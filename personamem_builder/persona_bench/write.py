@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import BaseModel, Field, field_validator
 
 from generation.errors import UserError
 from generation.files import file_digest, replacing_folder
+from generation.reading import as_model, read_json
 from personamem_builder.official.faults import Faults
 from personamem_builder.persona_bench.card import TERMS, items_path, render_card, table_path
 from personamem_builder.persona_bench.items import Items, user_rows
@@ -93,13 +95,37 @@ def read_manifest(folder: Path) -> dict[str, Any]:
             f"{folder} is not a PERSONA-Bench folder (no {MANIFEST} of ours in it)",
             "make one: personamem persona-bench import FILE --out persona_bench",
         )
-    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    if manifest["schema_version"] > SCHEMA_VERSION:
+    path, hint = folder / MANIFEST, "import the posts again"
+    manifest: dict[str, Any] = read_json(path, hint)
+    known = as_model(manifest, _Manifest, str(path), hint)
+    if known.schema_version > SCHEMA_VERSION:
         raise UserError(
-            f"{folder} has schema version {manifest['schema_version']}, this personamem reads up to {SCHEMA_VERSION}",
-            "pip install --upgrade personamem",
+            f"{folder} has schema version {known.schema_version}, this personamem reads up to {SCHEMA_VERSION}",
+            "install a newer personamem",
         )
     return manifest
+
+
+class _File(BaseModel):
+    sha256: str
+
+
+class _Manifest(BaseModel):
+    """What is read of a manifest."""
+
+    schema_version: int = Field(ge=1)
+    files: dict[str, _File]
+
+    @field_validator("files")
+    @classmethod
+    def _whole(cls, files: dict[str, _File]) -> dict[str, _File]:
+        needed = {table_path(name) for name in ("posts", "messages", "users")}
+        needed |= {items_path(task, split) for task in TASKS for split in SPLITS}
+        if lacking := sorted(needed - files.keys()):
+            raise ValueError(f"{', '.join(lacking)} is not listed")
+        if foreign := [name for name in files if name not in needed]:
+            raise ValueError(f"{foreign[0]!r} is no file of ours")
+        return files
 
 
 class _Table:
@@ -200,9 +226,10 @@ def _write_items(folder: Path, seed: int) -> dict[str, Any]:
 
 def _is_folder_of_ours(folder: Path) -> bool:
     try:
-        return bool(json.loads((folder / MANIFEST).read_text(encoding="utf-8"))["format"] == FORMAT)
-    except (OSError, ValueError, KeyError, TypeError):
+        content = read_json(folder / MANIFEST)
+    except UserError:
         return False
+    return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def _check_out(out: Path) -> None:

@@ -26,8 +26,8 @@ from typing import Any, Final, Literal
 from generation.errors import UserError
 from generation.progress import track
 from personamem_builder.contexts import iter_contexts
+from personamem_builder.dataset.check import read_as_it_is
 from personamem_builder.dataset.folder import changed_files, contexts_path, questions_path, read_manifest
-from personamem_builder.dataset.load import read_questions
 
 Bump = Literal["major", "minor", "patch", "none"]
 
@@ -252,7 +252,7 @@ def _compare_contexts(split: str, old: _Version, new: _Version) -> RowChanges:
 def _questions(folder: Path, manifest: Mapping[str, Any], split: str) -> _Rows:
     if split not in manifest["splits"]:
         return {}
-    rows = read_questions(folder, split).to_pylist()
+    rows = read_as_it_is(folder, split).to_pylist()
     return _by_id(rows, "question_id", folder / questions_path(split))
 
 

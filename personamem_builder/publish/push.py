@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-import json
 import logging
 import re
 import tempfile
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, ParamSpec, TypeVar
 
 from generation.errors import UserError
+from generation.reading import decode, parse_json
 from personamem_builder.dataset.folder import FORMAT, MANIFEST, contexts_path, questions_path
 from personamem_builder.official.hub import explain_hub_error, hub_failures
 
@@ -246,10 +246,11 @@ def current_version(repo_id: str, branch: str = "main") -> tuple[str, str] | Non
             return None
         content = _read(api, repo_id, info.sha, MANIFEST)
     try:
-        manifest = json.loads(content)
-        return (info.sha, str(manifest["version"])) if manifest["format"] == FORMAT else None
-    except (ValueError, KeyError, TypeError):
+        manifest = parse_json(decode(content, MANIFEST), MANIFEST)
+    except UserError:
         return None
+    is_ours = isinstance(manifest, dict) and manifest.get("format") == FORMAT and "version" in manifest
+    return (info.sha, str(manifest["version"])) if is_ours else None
 
 
 def _api() -> HfApi:

@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from pydantic import BaseModel, ConfigDict
+
 from generation.errors import UserError
 from generation.files import replacing
+from generation.reading import as_model, read_json, read_text
 from personamem_builder.dataset.card import CARD, render_card, split_card
 from personamem_builder.dataset.folder import AUDIT, MANIFEST, read_manifest
 from personamem_builder.dataset.verify import verify_dataset
@@ -22,6 +25,33 @@ CROISSANT: Final = "croissant.json"
 REGISTRATION: Final = "eval.yaml"
 
 _TAG = re.compile(r"v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow")
+
+
+class _Finding(_Part):
+    check: str
+    slice: str
+    value: float | None
+    low: float | None
+    high: float | None
+    chance: float | None
+    limit: str | None
+    verdict: str | None
+
+
+class _AuditedSplit(_Part):
+    split: str
+    findings: list[_Finding]
+
+
+class _Audit(_Part):
+    """What is read of the JSON that `audit.render` defines."""
+
+    digest: str
+    splits: list[_AuditedSplit]
 
 
 class Release(NamedTuple):
@@ -114,10 +144,9 @@ def _read_audit(folder: Path) -> dict[str, Any] | None:
     path = folder / AUDIT
     if not path.is_file():
         return None
-    try:
-        audit: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise UserError(f"{path} is no JSON: {error}", f"audit it anew: personamem audit {folder} --json") from error
+    hint = f"audit it anew: personamem audit {folder} --json {path}"
+    audit: dict[str, Any] = read_json(path, hint)
+    as_model(audit, _Audit, str(path), hint)
     return audit
 
 
@@ -181,10 +210,10 @@ def _files(
 
 def _earlier_card(folder: Path, previous: Path | None) -> str:
     """Return the card whose parts written by hand are kept: that on the Hub, unless the folder's own has some."""
-    own = (folder / CARD).read_text(encoding="utf-8")
+    own = read_text(folder / CARD, "build the dataset again, or mend its card")
     if previous is None or any(split_card(own)[1:]):
         return own
-    return (previous / CARD).read_text(encoding="utf-8")
+    return read_text(previous / CARD)
 
 
 def _json(content: Mapping[str, Any]) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, TypeVar
 
 from generation.llm.backends import BackendName, make_backend
@@ -11,7 +10,7 @@ from generation.llm.cache import ReplyCache
 from generation.llm.client import Account, Backend, Client
 from generation.llm.ledger import Ledger
 from generation.llm.offline.backend import OfflineBackend
-from generation.parallel import ordered_results
+from generation.parallel import calls_under_way, ordered_results
 from generation.pipeline import ATTEMPTS, LEDGER, REPLIES, Work
 from generation.progress import track
 from generation.store import RunStore
@@ -89,8 +88,5 @@ class Clients:
             tasks: What to call it with.
         """
         threads = 1 if asked.name.is_offline else self._work.config.llm.concurrency
-        pool = ThreadPoolExecutor(threads)
-        try:
+        with calls_under_way(threads) as pool:
             yield from track(ordered_results(pool, threads * _AHEAD, function, tasks), what, len(tasks))
-        finally:
-            pool.shutdown(cancel_futures=True)  # calls under way are waited for: their replies are kept

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from generation.files import file_digest
+from generation.interruption import kept_if_interrupted
 from generation.llm.backends import parse_backend
 from generation.pipeline import Work
 from generation.prompts import template_digests
@@ -75,9 +76,17 @@ def refine(store: RunStore, settings: Settings, config: Path | None = None, budg
         What came of it.
 
     Raises:
-        UserError: The run is not finished or was damaged, a setting is impossible, a model cannot be asked, or the
-            budget is spent.
+        UserError: The run is not finished or was damaged, another process is writing to it, a setting is impossible, a
+            model cannot be asked, or the budget is spent.
     """
+    said = (
+        f"the questions of {store.folder} are as they were, and replies are kept; the same command goes on from there"
+    )
+    with kept_if_interrupted(said), store.writing():
+        return _refine(store, settings, config, budget)
+
+
+def _refine(store: RunStore, settings: Settings, config: Path | None, budget: float | None) -> Outcome:
     if settings.filter is not None:
         check_filter(settings.filter)
     work = work_of_run(store, config)

@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from generation.errors import UserError
+from generation.reading import as_model, bounded_lines, parse_json_line
 from generation.records import QUESTION_TYPES
 from personamem_builder.schema import QUESTION_TYPE_ALIASES, option_letter
 
-_AGAIN = "where a file was cut short or edited, run `personamem eval` again"
+MAX_OPTIONS: Final = 26
+"""Options have a letter each."""
+
+_AGAIN: Final = "where a file was cut short or edited, run `personamem eval` again"
+_MOST_FAULTS: Final = 100
+"""After so many the rest of a file is not looked at."""
+_SHOWN: Final = 60
 
 _UNKNOWN: Final = "unknown"
 """Stands for the letter of an option that was chosen, where lm-eval's samples do not tell which."""
 
+Outcome = Literal["answered", "refused", "cut", "failed"]
+"""`refused`: declined by the model or withheld by a filter. `cut`: at the longest reply. `failed`: no answer came."""
+
 _Credit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-
-
-class Fault(NamedTuple):
-    """Something wrong with a file: where (path, or path:line), what, and how to put it right."""
-
-    where: str
-    what: str
-    fix: str
+_PersonaId = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+_Tokens = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class Answer:
         answer: The letter of the right option; None where the file does not tell.
         option_logprobs: The log-probability of each option; None where letters were read from what a model wrote.
         option_tokens: How many tokens each option has for the model; None where that is not known.
+        outcome: How the answer came about; that of a question that failed has no credits.
     """
 
     persona_id: int
@@ -58,30 +64,63 @@ class Answer:
     answer: str | None = None
     option_logprobs: tuple[float, ...] | None = None
     option_tokens: tuple[int, ...] | None = None
+    outcome: Outcome = "answered"
+
+
+class TaskAnswers(NamedTuple):
+    """The answers to the questions of a task.
+
+    Attributes:
+        given: By question id; all have the same scores, or none after `--predict_only`.
+        failed: The questions to which no answer came; they count nowhere.
+    """
+
+    given: dict[str, Answer]
+    failed: dict[str, Answer]
 
 
 class Line(BaseModel):
     """A line of a predictions file; columns that the report does not use are ignored."""
 
-    task: str
-    question_id: str
-    persona_id: int
+    model_config = ConfigDict(strict=True)
+
+    task: str = Field(min_length=1, max_length=200)
+    question_id: str = Field(min_length=1)
+    persona_id: _PersonaId
     question_type: str
-    n_options: int = Field(ge=2)
+    n_options: int = Field(ge=2, le=MAX_OPTIONS)
     predictions: dict[str, str | None]
-    credits: dict[str, _Credit] = Field(min_length=1)
+    credits: dict[str, _Credit]
     skipped: bool
     truncated: bool
     answer: str | None = None
-    option_logprobs: tuple[float, ...] | None = None
-    option_tokens: tuple[Annotated[int, Field(ge=1)], ...] | None = None
+    option_logprobs: list[float] | None = None
+    option_tokens: list[_Tokens] | None = None
+    # Older files do not say how an answer came about: then one came.
+    outcome: Outcome = "answered"
+    finish_reason: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_credits_where_it_failed(cls, values: Any) -> Any:
+        if isinstance(values, dict) and values.get("outcome") == "failed":
+            return values | {"predictions": {}, "credits": {}, "option_logprobs": None, "option_tokens": None}
+        return values
 
     @field_validator("question_type")
     @classmethod
     def _canonical(cls, label: str) -> str:
         if label not in QUESTION_TYPE_ALIASES:
-            raise ValueError(f"unknown question type {label!r}; known: {', '.join(QUESTION_TYPES)}")
+            raise ValueError(f"unknown question type {_short(label)}; known: {', '.join(QUESTION_TYPES)}")
         return QUESTION_TYPE_ALIASES[label]
+
+    @field_validator("credits")
+    @classmethod
+    def _named(cls, credits: dict[str, float]) -> dict[str, float]:
+        for name in credits:
+            if not name.isprintable() or not 0 < len(name) <= _SHOWN:
+                raise ValueError(f"{_short(name)} is no name of a score")
+        return credits
 
     @model_validator(mode="after")
     def _consistent(self) -> Line:
@@ -89,6 +128,8 @@ class Line(BaseModel):
             raise ValueError(f"no prediction for {', '.join(sorted(missing))}")
         if self.skipped and any(self.credits.values()):
             raise ValueError("a skipped question has a credit above 0")
+        if self.answer is not None and self.answer not in (letters := _letters(self.n_options)):
+            raise ValueError(f"answer: {_short(self.answer)} is none of the letters {letters[0]} to {letters[-1]}")
         for name in ("option_logprobs", "option_tokens"):
             values = getattr(self, name)
             if values is not None and len(values) != self.n_options:
@@ -96,12 +137,26 @@ class Line(BaseModel):
         return self
 
 
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…")
+
+
+def _letters(count: int) -> list[str]:
+    return [option_letter(index) for index in range(count)]
+
+
 class _Doc(BaseModel):
     question_id: str
-    persona_id: int
+    persona_id: _PersonaId
     question_type: str
-    all_options: list[str]
-    answer_index: int | None = None
+    all_options: list[str] = Field(min_length=2, max_length=MAX_OPTIONS)
+    answer_index: int | None = Field(default=None, ge=0)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> _Doc:
+        if self.answer_index is not None and self.answer_index >= len(self.all_options):
+            raise ValueError(f"answer_index is {self.answer_index}, of {len(self.all_options)} options")
+        return self
 
 
 class _Sample(BaseModel):
@@ -110,41 +165,49 @@ class _Sample(BaseModel):
     doc: _Doc
     filter: str
     filtered_resps: list[Any] = Field(min_length=1)
-    acc: float
-    acc_per_token: float | None = None
+    acc: _Credit | None = None
+    acc_per_token: _Credit | None = None
     skipped: bool
     truncated: bool
+    failed: bool = False
+    cut: bool = False
+    refused: bool = False
+
+    @property
+    def outcome(self) -> Outcome:
+        return "failed" if self.failed else "refused" if self.refused else "cut" if self.cut else "answered"
 
 
-def line_from_prediction(raw: bytes) -> Line:
-    """Parse a line of `predictions_<date>.jsonl`; raises pydantic's ValidationError."""
-    return Line.model_validate_json(raw)
+def line_from_prediction(value: Any, where: str) -> Line:
+    """Return a line of `predictions_<date>.jsonl`; raises `UserError`."""
+    return as_model(value, Line, where, _AGAIN)
 
 
-def line_from_sample(raw: bytes, task: str) -> Line:
-    """Parse a line of `samples_<task>_<date>.jsonl`; raises pydantic's ValidationError.
+def line_from_sample(value: Any, where: str, task: str) -> Line:
+    """Return a line of `samples_<task>_<date>.jsonl`; raises `UserError`.
 
     A generate task has a row per filter, and the filter's name is the name of the score. A log-likelihood
     task has the filter `none` and a metric per score; it always chooses an option.
     """
-    sample = _Sample.model_validate_json(raw)
+    sample = as_model(value, _Sample, where, _AGAIN)
     logprobs = tokens = None
+    letters = _letters(len(sample.doc.all_options))
     if sample.filter == "none":
         metrics = {"acc": sample.acc, "acc_per_token": sample.acc_per_token}
         credits = {name: value for name, value in metrics.items() if value is not None}
-        logprobs, tokens = (None, None) if sample.skipped else _option_scores(sample.filtered_resps)
+        if not sample.skipped:
+            logprobs, tokens = _option_scores(sample.filtered_resps, len(letters))
         predictions: dict[str, str | None] = {name: _UNKNOWN for name in credits}
         if logprobs:
             predictions["acc"] = _best_letter(logprobs)
         if logprobs and tokens and "acc_per_token" in credits:
             predictions["acc_per_token"] = _best_letter([a / b for a, b in zip(logprobs, tokens, strict=True)])
     else:
-        letters = {option_letter(i) for i in range(len(sample.doc.all_options))}
         # lm-eval saves every response as a string, so an answer without a letter may read "None"; the rule of
         # v1 may find several letters.
         response = str(sample.filtered_resps[0]).strip().strip("()").lower()
-        credits = {sample.filter: sample.acc}
-        predictions = {sample.filter: response if response and letters.issuperset(response) else None}
+        credits = {} if sample.acc is None else {sample.filter: sample.acc}
+        predictions = {sample.filter: response if response and set(letters).issuperset(response) else None}
     head = sample.doc.model_dump(exclude={"all_options", "answer_index"})
     right = sample.doc.answer_index
     tail = {
@@ -153,68 +216,70 @@ def line_from_sample(raw: bytes, task: str) -> Line:
         "answer": None if right is None else option_letter(right),
         "option_logprobs": logprobs,
         "option_tokens": tokens,
+        "outcome": sample.outcome,
     }
-    options = len(sample.doc.all_options)
-    return Line.model_validate(
-        {"task": task, **head, "n_options": options, "predictions": predictions, "credits": credits, **tail}
-    )
+    line = {"task": task, **head, "n_options": len(letters), "predictions": predictions, "credits": credits, **tail}
+    return as_model(line, Line, where, _AGAIN)
 
 
-def _option_scores(responses: Sequence[Any]) -> tuple[list[float] | None, list[int] | None]:
+def _option_scores(responses: Sequence[Any], count: int) -> tuple[list[float] | None, list[int] | None]:
     """Return what lm-eval saved of `evaluation.scoring.OptionScore`: lists of strings such as `["-1.5", "False", "7"]`.
 
     None stands for what cannot be read: samples of other versions of lm-eval still have their credits.
     """
     try:
         logprobs = [float(response[0]) for response in responses]
-        counts = [response[2] for response in responses if len(response) > 2 and response[2] not in (None, "None")]
-        return logprobs, [int(count) for count in counts] if len(counts) == len(logprobs) else None
-    except (TypeError, ValueError, IndexError, KeyError):
+        told = [response[2] for response in responses if len(response) > 2 and response[2] not in (None, "None")]
+        tokens = [int(number) for number in told]
+    except (TypeError, ValueError, LookupError, OverflowError):
         return None, None
+    if len(logprobs) != count:
+        return None, None
+    return logprobs, tokens if len(tokens) == count and all(0 < number < 2**31 for number in tokens) else None
 
 
 def _best_letter(values: Sequence[float]) -> str:
     return option_letter(max(range(len(values)), key=values.__getitem__))
 
 
-def read_answers(path: Path, parse: Callable[[bytes], Line], faults: list[Fault]) -> dict[str, dict[str, Answer]]:
+def read_answers(path: Path, parse: Callable[[Any, str], Line], faults: list[UserError]) -> dict[str, TaskAnswers]:
     """Read a file of answers.
 
     Args:
         path: A JSON-lines file.
-        parse: Makes a `Line` of a line of it, or raises pydantic's ValidationError.
+        parse: Makes a `Line` of the value of a line and the name of its place, or raises `UserError`.
         faults: Gets a fault for each line that cannot be used.
 
     Returns:
-        The answers by task and question id.
+        The answers by task.
+
+    Raises:
+        UserError: The file cannot be read.
     """
-    tasks: dict[str, dict[str, Answer]] = {}
+    tasks: dict[str, TaskAnswers] = {}
+    before = len(faults)
     # A samples file holds every prompt, so it can be larger than the memory: read it line by line.
-    with path.open("rb") as file:
-        for number, raw in enumerate(file, 1):
-            if not raw.strip():
-                continue
-            try:
-                line = parse(raw)
-            except ValidationError as error:
-                faults.append(Fault(f"{path}:{number}", explain(error), _AGAIN))
-                continue
-            answers = tasks.setdefault(line.task, {})
-            earlier = answers.get(line.question_id)
-            if earlier and earlier.credits.keys() & line.credits.keys():
-                what = f"question {line.question_id!r} is there twice for task {line.task}"
-                faults.append(Fault(f"{path}:{number}", what, _AGAIN))
-                continue
-            answers[line.question_id] = _merge(earlier, line)
-    return {task: _fill(path, task, answers, faults) for task, answers in tasks.items()}
-
-
-def explain(error: ValidationError) -> str:
-    """Return pydantic's complaints in a line: `credits.acc: Field required; …`."""
-    return "; ".join(
-        f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" if fault["loc"] else fault["msg"]
-        for fault in error.errors()
-    )
+    for number, raw in bounded_lines(path, _AGAIN):
+        where = f"{path}, line {number}"
+        if len(faults) - before >= _MOST_FAULTS:
+            faults.append(UserError(f"{where}: not read on, after {_MOST_FAULTS} faults", _AGAIN))
+            break
+        try:
+            line = parse(parse_json_line(raw, where, _AGAIN), where)
+        except UserError as fault:
+            faults.append(fault)
+            continue
+        task = tasks.setdefault(line.task, TaskAnswers({}, {}))
+        earlier = task.given.get(line.question_id)
+        has_failed = line.question_id in task.failed
+        if line.outcome == "failed" and not earlier:
+            task.failed[line.question_id] = _merge(None, line)  # lm-eval's samples have it once for each filter
+        elif has_failed or (earlier and (line.outcome == "failed" or earlier.credits.keys() & line.credits.keys())):
+            what = f"question {_short(line.question_id)} is there twice for task {_short(line.task)}"
+            faults.append(UserError(f"{where}: {what}", _AGAIN))
+        else:
+            task.given[line.question_id] = _merge(earlier, line)
+    return {name: task._replace(given=_fill(path, name, task.given, faults)) for name, task in tasks.items()}
 
 
 def _merge(earlier: Answer | None, line: Line) -> Answer:
@@ -229,8 +294,9 @@ def _merge(earlier: Answer | None, line: Line) -> Answer:
         truncated=line.truncated,
         predictions={**(earlier.predictions if earlier else {}), **_told(line)},
         answer=line.answer,
-        option_logprobs=line.option_logprobs,
-        option_tokens=line.option_tokens,
+        option_logprobs=None if line.option_logprobs is None else tuple(line.option_logprobs),
+        option_tokens=None if line.option_tokens is None else tuple(line.option_tokens),
+        outcome=line.outcome,
     )
 
 
@@ -238,14 +304,17 @@ def _told(line: Line) -> dict[str, str | None]:
     return {name: letter for name, letter in line.predictions.items() if letter != _UNKNOWN}
 
 
-def _fill(path: Path, task: str, answers: dict[str, Answer], faults: list[Fault]) -> dict[str, Answer]:
+def _fill(path: Path, task: str, answers: dict[str, Answer], faults: list[UserError]) -> dict[str, Answer]:
     """Give a skipped question every score of its task; other questions must have them all."""
     scores = sorted({name for answer in answers.values() for name in answer.credits})
     filled = {}
+    lacking = 0
     for question_id, answer in answers.items():
         missing = [name for name in scores if name not in answer.credits]
         if missing and not answer.skipped:
-            what = f"question {question_id!r} of {task} lacks the score {', '.join(missing)}, which others have"
-            faults.append(Fault(str(path), what, _AGAIN))
+            lacking += 1
+            what = f"question {_short(question_id)} of {task} lacks the score {', '.join(missing)}, which others have"
+            if lacking <= _MOST_FAULTS:
+                faults.append(UserError(f"{path}: {what}", _AGAIN))
         filled[question_id] = replace(answer, credits={**dict.fromkeys(missing, 0.0), **answer.credits})
     return filled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -142,7 +143,7 @@ def _verdict(comparison: Comparison) -> str:
 
 def _matching(group: Group, name: str) -> list[Run]:
     by_name = [run for run in group.runs if name in _names(group, run)]
-    if by_name or not Path(name).exists():
+    if by_name or not os.path.exists(name):  # noqa: PTH110, pathlib raises for names that are too long
         return by_name
     place = Path(name).resolve()
     return [run for run in group.runs if not run.is_computed and run.path.resolve().is_relative_to(place)]
@@ -187,9 +188,10 @@ def _compare_runs(group: Group, run: Run, other: Run, score: str) -> Comparison:
     kinds = [run.answers[question_id].question_type for question_id in shared]
     test = statistics.mcnemar(scores, baseline)
     notes = []
-    if len(shared) < max(len(run.answers), len(other.answers)):
+    if len(shared) < max(len(run.asked), len(other.asked)):
+        lost = f", {len(run.failed)} and {len(other.failed)} failed" if run.failed or other.failed else ""
         notes.append(
-            f"Over the {len(shared)} questions that both answered ({len(run.answers)} and {len(other.answers)})."
+            f"Over the {len(shared)} questions that both answered ({len(run.answers)} and {len(other.answers)}{lost})."
         )
     if run.subset:
         notes.append(f"Only questions of {run.subset.file}.")

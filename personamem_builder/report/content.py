@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from generation.errors import UserError
+from generation.reading import clean_text
 from personamem_builder.report.analysis import analyse, primary_score
-from personamem_builder.report.breakdown import Analysis, Entry, Result
+from personamem_builder.report.breakdown import TITLES, Analysis, Entry, LeftOut, Result
 from personamem_builder.report.compare import Comparison, compare
 from personamem_builder.report.floors import compute_floors
 from personamem_builder.report.questions import Questions
@@ -105,21 +106,23 @@ def _section(group: Group, floors: Sequence[Run], hard: Hard | None, questions: 
         about = "" if source is None else ", while this table is on other questions"
         table.notes.append(f"The quoted scores are on the official release{about}.")
     entries = _entries(group, floors)
-    results = analyse(
-        entries,
-        questions.of(first),
-        split=first.split,
-        lacking=questions.lacking.get(first.data_digest or "", ""),
-        shows_options=any(part in first.task for part in _SHOWING_OPTIONS),
-    )
+    results: list[Result] = [LeftOut(name, title, "no question was answered") for name, title in TITLES.items()]
+    if entries:
+        results = analyse(
+            entries,
+            questions.of(first),
+            split=first.split,
+            lacking=questions.lacking.get(first.data_digest or "", ""),
+            shows_options=any(part in first.task for part in _SHOWING_OPTIONS),
+        )
     return Section(table, headline(table), results, frozenset(entry.label for entry in entries if entry.is_floor))
 
 
 def _entries(group: Group, floors: Sequence[Run]) -> list[Entry]:
     """Return models best first, then the best floor; where there is no model, the floors of the results are shown."""
-    runs = [run for run in group.runs if not run.is_floor]
+    runs = [run for run in group.runs if not run.is_floor and run.answers]
     models = [run for run in runs if run.has_context] or runs
-    shortcuts = [*(run for run in group.runs if run.is_floor), *floors]
+    shortcuts = [*(run for run in group.runs if run.is_floor and run.answers), *floors]
     if not models:
         return [_entry(group, run, is_floor=False) for run in _best_first(shortcuts)]
     return [
@@ -169,7 +172,7 @@ def headline(table: Table) -> Analysis:
         "accuracy",
         tuple(names),
         series,
-        tuple(chance.overall.value for _ in names),
+        tuple(chance.overall and chance.overall.value for _ in names),
         note="Quoted scores are others', on the official release and by their own protocols." if quoted else "",
     )
 
@@ -196,14 +199,14 @@ def _hard_of_file(group: Group, path: Path) -> Hard | None:
         return None
     subset = read_subset(path, first.split or "")
     ids = frozenset(subset.ids)
-    unknown = ids.difference(*(run.answers for run in group.runs))
+    unknown = ids.difference(*(run.asked for run in group.runs))
     if unknown:
         raise UserError(
             f"{path}: {len(unknown)} of its {len(ids)} questions are not among the answers to {first.task} "
             f"({first.path}), such as {min(unknown)!r}",
             "give one that was exported from the data that was evaluated: personamem audit DATA --export-hard FILE",
         )
-    return Hard(subset.name, ids)
+    return Hard(clean_text(subset.name), ids)
 
 
 def _hard_of_runs(group: Group, groups: Sequence[Group]) -> Hard | None:
@@ -221,4 +224,4 @@ def _hard_of_runs(group: Group, groups: Sequence[Group]) -> Hard | None:
     if len({run.subset.sha256 for run in runs if run.subset}) != 1:
         return None
     assert runs[0].subset is not None
-    return Hard(runs[0].subset.file, frozenset(runs[0].answers), runs)
+    return Hard(runs[0].subset.file, runs[0].asked, runs)

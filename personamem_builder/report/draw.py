@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from generation.errors import UserError
 from generation.files import replacing
+from generation.resources import install_hint
 from personamem_builder.report.breakdown import FEW, Analysis
 from personamem_builder.statistics import Estimate
 
@@ -297,7 +298,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise UserError("--plots needs matplotlib", "pip install 'personamem[plots]', or use --html alone") from error
+        raise UserError("--plots needs matplotlib", f"{install_hint('plots')}, or use --html alone") from error
     mpl.use("Agg")
 
 

@@ -16,7 +16,7 @@ _SEED: Final = 0
 
 
 def compute_floors(runs: Sequence[Run], questions: Mapping[str, Row]) -> list[Run]:
-    """Answer the questions of some runs by each shortcut policy that is not among them.
+    """Answer the questions that some runs answered by each shortcut policy that is not among them.
 
     Options that tie share the credit. `type-length` learns from the questions asked here, of other personas.
 
@@ -28,6 +28,8 @@ def compute_floors(runs: Sequence[Run], questions: Mapping[str, Row]) -> list[Ru
         A run for each policy of `policies.POLICIES` that no run has followed.
     """
     asked = dict.fromkeys(question_id for run in runs for question_id in run.answers)
+    if not asked:
+        return []
     rows = [questions[question_id] for question_id in asked]
     followed = {run.model for run in runs if run.is_floor and run.answers.keys() == asked.keys()}
     made = {name: make(rows, _SEED) for name, make in POLICIES.items() if f"floor: {name}" not in followed}

@@ -6,12 +6,14 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
      "tables": [{"task": str, "data_digest": str | null,
                  "subset": {"file": str, "size": int, "sha256": str} | null, "limit": int | null,
                  "rows": [{"model": str, "memory": str, "score": str | null, "floor": bool, "context": bool,
-                           "computed": bool, "n": int, "overall": ESTIMATE, "macro": ESTIMATE,
+                           "computed": bool, "n": int, "overall": ESTIMATE | null, "macro": ESTIMATE | null,
                            "types": {QUESTION_TYPE: ESTIMATE | null},
                            "chance_corrected": ESTIMATE | null,
                            "context_gain": ESTIMATE | null, "paired_difference": ESTIMATE | null,
                            "oracle_gap": ESTIMATE | null, "hard": ESTIMATE | null, "effective_n": float | null,
-                           "invalid_rate": float, "skipped_rate": float, "truncated_rate": float}],
+                           "failed_rate": float, "cut_rate": float, "refused_rate": float,
+                           "invalid_rate": float, "skipped_rate": float, "truncated_rate": float,
+                           "flags": ["failed" | "cut" | "refused" | "invalid"]}],
                  "hard_file": str | null,
                  "quoted": [{"system": str, "score": float, "source": str, "types": {QUESTION_TYPE: float}}],
                  "notes": [str],
@@ -23,15 +25,19 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
                       "difference": ESTIMATE, "wins": int, "losses": int, "ties": int,
                       "mcnemar_p": float, "notes": [str],
                       "types": {QUESTION_TYPE: {"difference": ESTIMATE, "wins": int, "losses": int,
-                                                "mcnemar_p": float, "holm_p": float} | null}}]}
+                                                "mcnemar_p": float, "holm_p": float} | null}}],
+     "unreadable": [str]}
     ESTIMATE = {"value": float, "low": float | null, "high": float | null, "n": int, "clusters": int}
 
 `memory` is what was shown of conversations: `full`, another value of `--metadata memory=…`, or a system. `limit` is
 the number of questions of partial runs, null for whole ones. `types` has all seven types, null for one without
 questions. `low` and `high` are the 95 % interval, null for one persona and for chance, whose row comes first (`model`
 "chance", `score` null, `floor` true). `computed` rows are in no results file. `analyses` and `left_out` are there
-where analyses were made, a value of a series for each bin; `comparisons` where they were asked for. A breaking change
-raises the version.
+where analyses were made, a value of a series for each bin; `comparisons` where they were asked for. `failed_rate` is
+the share of the questions asked to which no answer came: they count nowhere else, and where all failed there is no
+`overall`. `cut_rate`, `refused_rate` and `invalid_rate` are shares of the answers; `flags` names those of the four
+above 5 %. `unreadable` is there where results could not be read: what is wrong with them. A breaking change raises
+the version.
 """
 
 from __future__ import annotations
@@ -142,8 +148,8 @@ def _row_to_json(row: Row) -> dict[str, Any]:
         "context": row.has_context,
         "computed": row.is_computed,
         "n": row.n,
-        "overall": row.overall._asdict(),
-        "macro": row.macro._asdict(),
+        "overall": _estimate_to_json(row.overall),
+        "macro": _estimate_to_json(row.macro),
         "types": {name: _estimate_to_json(estimate) for name, estimate in row.types.items()},
         "chance_corrected": _estimate_to_json(row.chance_corrected),
         "context_gain": _estimate_to_json(row.context_gain),
@@ -151,9 +157,13 @@ def _row_to_json(row: Row) -> dict[str, Any]:
         "paired_difference": _estimate_to_json(row.paired_difference),
         "hard": _estimate_to_json(row.hard),
         "effective_n": row.effective_n,
+        "failed_rate": row.failed_rate,
+        "cut_rate": row.cut_rate,
+        "refused_rate": row.refused_rate,
         "invalid_rate": row.invalid_rate,
         "skipped_rate": row.skipped_rate,
         "truncated_rate": row.truncated_rate,
+        "flags": row.flags,
     }
 
 

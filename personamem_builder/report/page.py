@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import jinja2
 
 from generation.files import replacing
+from generation.reading import clean_text
 from personamem_builder.report import draw, render
 from personamem_builder.report.breakdown import FEW, Analysis, LeftOut
 from personamem_builder.report.compare import in_words
@@ -45,7 +46,8 @@ def to_html(report: Report) -> str:
     Returns:
         HTML; the same report gives the same text.
     """
-    return _environment().get_template(_PAGE).render(report=report, plots=_plots)
+    # Names of files and texts of datasets may hold what no encoder takes.
+    return clean_text(_environment().get_template(_PAGE).render(report=report, plots=_plots))
 
 
 def write_plots(report: Report, folder: Path) -> list[Path]:
@@ -67,7 +69,7 @@ def write_plots(report: Report, folder: Path) -> list[Path]:
         for plot in _plots(section, titled=True):
             path = folder / f"{stem}-{plot.analysis.name}.svg"
             with replacing(path) as part:
-                part.write_text(template.render(plot=plot), encoding="utf-8")
+                part.write_text(clean_text(template.render(plot=plot)), encoding="utf-8")
             draw.write_png(plot.drawing, path.with_suffix(".png"))
             written.append(path)
     return written

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from generation.errors import UserError
 from generation.files import file_digest
-from personamem_builder.dataset.folder import is_dataset_folder, questions_path, read_manifest
+from personamem_builder.dataset.folder import is_whole, may_be_dataset, questions_path, read_manifest
 from personamem_builder.dataset.load import read_questions
 from personamem_builder.dataset.locate import ENVIRONMENT, cache_folder, find_folder, resolve_data
 from personamem_builder.report.runs import Run
+from personamem_builder.schema import option_letter
 
 Row = Mapping[str, Any]
 """A row of a question table, see `schema.QUESTION_SCHEMA`."""
@@ -40,11 +41,15 @@ class Questions(NamedTuple):
         rows: By digest of the dataset and split, then by question id.
         sources: The datasets, by digest.
         lacking: Why the questions of a dataset are not there, by digest (`""` where a run does not say which).
+        damaged: Datasets that are there and cannot be read: why their questions are lacking.
+        misfits: Runs whose answers are to other questions than those of their dataset, and what is wrong with them.
     """
 
     rows: Mapping[tuple[str, str], Mapping[str, Row]]
     sources: Mapping[str, Source]
     lacking: Mapping[str, str]
+    damaged: Sequence[UserError] = ()
+    misfits: Mapping[Run, UserError] = {}
 
     def of(self, run: Run) -> Mapping[str, Row] | None:
         """Return the questions of a run's split by id, None where they are not at hand."""
@@ -62,8 +67,7 @@ def find_questions(runs: Sequence[Run], data: str | None = None) -> Questions:
         data: A dataset folder, or `ORG/NAME` on the Hub.
 
     Raises:
-        UserError: `data` is no dataset, or not that of any run; its questions are damaged; or a run answers questions
-            that its dataset does not have.
+        UserError: `data` is no dataset, or not that of any run.
     """
     digests = dict.fromkeys(run.data_digest or "" for run in runs)
     given = _given(data, [digest for digest in digests if digest]) if data else {}
@@ -82,16 +86,27 @@ def find_questions(runs: Sequence[Run], data: str | None = None) -> Questions:
             others = f"; {'; '.join(seen)}" if seen else ""
             lacking[digest] = f"the dataset of digest {digest[:12]}{at} is not here{others}; {_GIVE}"
     rows: dict[tuple[str, str], Mapping[str, Row]] = {}
+    damaged: dict[str, UserError] = {}
+    misfits: dict[Run, UserError] = {}
     for run in runs:
         key = (run.data_digest or "", run.split or "")
         folder = folders.get(key[0])
-        if folder is None:
+        if folder is None or key[0] in damaged:
             continue
         if key not in rows:
-            rows[key] = _read(folder, key[1])
-        _check_ids(run, rows[key], folder)
-    sources = {digest: Source(folder, _is_official(folder)) for digest, folder in folders.items()}
-    return Questions(rows, sources, lacking)
+            try:
+                rows[key] = _read(folder, key[1])
+            except UserError as error:
+                damaged[key[0]] = error
+                lacking[key[0]] = error.message
+                continue
+        if misfit := _misfit(run, rows[key], folder):
+            misfits[run] = misfit
+    rows = {key: own for key, own in rows.items() if key[0] not in damaged}
+    sources = {
+        digest: Source(folder, _is_official(folder)) for digest, folder in folders.items() if digest not in damaged
+    }
+    return Questions(rows, sources, lacking, list(damaged.values()), misfits)
 
 
 def _given(data: str, digests: Sequence[str]) -> dict[str, Path]:
@@ -108,16 +123,26 @@ def _given(data: str, digests: Sequence[str]) -> dict[str, Path]:
 def _search(digest: str, recorded: Sequence[str], seen: list[str]) -> Path | None:
     """Return the folder of a dataset; what else was found where it might have been goes to `seen`, in words."""
     for folder in _candidates(recorded, seen):
-        other = read_manifest(folder)["digest"]
+        other = _digest(folder, seen)
         if other == digest:
             return folder
-        seen.append(f"{folder} has the digest {other[:12]}")
-    return next((f for f in _cached() if read_manifest(f)["digest"] == digest), None)
+        if other:
+            seen.append(f"{folder} has the digest {other[:12]}")
+    return next((folder for folder in _cached() if _digest(folder, []) == digest), None)
+
+
+def _digest(folder: Path, seen: list[str]) -> str | None:
+    try:
+        return str(read_manifest(folder)["digest"])
+    except UserError as error:
+        seen.append(error.message)
+        return None
 
 
 def _candidates(recorded: Sequence[str], seen: list[str]) -> Iterator[Path]:
     for name in dict.fromkeys(recorded):
-        if is_dataset_folder(Path(name)):
+        # Not what pathlib says, which raises for names that are too long.
+        if os.path.isdir(name) and may_be_dataset(Path(name)):  # noqa: PTH112
             yield Path(name)
     # find_folder() takes PERSONAMEM_DATA for a folder; it may also name a place on the Hub.
     if folder := find_folder():
@@ -135,7 +160,7 @@ def _cached() -> Iterator[Path]:
         home = cache_folder()
     except UserError:
         return
-    yield from (folder.parent for folder in sorted(home.glob("**/manifest.json")) if is_dataset_folder(folder.parent))
+    yield from (folder.parent for folder in sorted(home.glob("**/manifest.json")) if is_whole(folder.parent))
 
 
 def _read(folder: Path, split: str) -> dict[str, Row]:
@@ -144,19 +169,36 @@ def _read(folder: Path, split: str) -> dict[str, Row]:
         return {}
     name = questions_path(split)
     path = folder / name
-    if not path.is_file() or file_digest(path) != manifest["files"][name]["sha256"]:
+    told = manifest["files"].get(name)
+    if told is None or not path.is_file() or file_digest(path) != told["sha256"]:
         raise UserError(f"{path} is not what the manifest says", "import, build or download the dataset again")
     return {row["question_id"]: row for row in read_questions(folder, split).to_pylist()}
 
 
-def _check_ids(run: Run, rows: Mapping[str, Row], folder: Path) -> None:
-    unknown = [question_id for question_id in run.answers if question_id not in rows]
+def _misfit(run: Run, rows: Mapping[str, Row], folder: Path) -> UserError | None:
+    """Say where answers are to other questions than a dataset has."""
+    answers = {**run.answers, **run.failed}
+    unknown = [question_id for question_id in answers if question_id not in rows]
+    hint = "the answers beside it are of another split or were edited: run `personamem eval` again"
     if unknown:
-        raise UserError(
-            f"{run.path}: {len(unknown)} of the {len(run.answers)} questions of {run.task} are not in the split "
+        return UserError(
+            f"{run.path}: {len(unknown)} of the {len(answers)} questions of {run.task} are not in the split "
             f"{run.split} of {folder}, such as {unknown[0]!r}",
-            "the answers beside it are of another split or were edited: run `personamem eval` again",
+            hint,
         )
+    for question_id, answer in answers.items():
+        row = rows[question_id]
+        told = {
+            "persona_id": (answer.persona_id, row["persona_id"]),
+            "question_type": (answer.question_type, row["question_type"]),
+            "n_options": (answer.n_options, len(row["all_options"])),
+            "answer": (answer.answer or option_letter(row["answer_index"]), option_letter(row["answer_index"])),
+        }
+        for name, (theirs, own) in told.items():
+            if theirs != own:
+                what = f"{name} of the question {question_id!r} of {run.task} is {theirs!r}, {own!r} in {folder}"
+                return UserError(f"{run.path}: {what}", hint)
+    return None
 
 
 def _is_official(folder: Path) -> bool:

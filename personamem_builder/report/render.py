@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from personamem_builder.report.compare import Comparison, in_words, p_text
 from personamem_builder.report.published import Quoted
-from personamem_builder.report.table import Table
+from personamem_builder.report.table import FLAG, Row, Table
 from personamem_builder.schema import SHORT_TYPES
 from personamem_builder.statistics import Estimate
 
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 _NAME_WIDTH = 24
 _GAP = 2
 _UNITS = "Percent, with 95 % intervals clustered by persona."
+_LOST: Final = {
+    "failed": "Failed = questions to which no answer came: they count nowhere else, n leaves them out.",
+    "cut": "Cut = answers that ended at the longest reply.",
+    "refused": "Refused = answers that were declined, or withheld by a filter.",
+}
+_INVALID = "Invalid = whole answers from which no letter could be read."
 _LEGEND = "; ".join(f"{short} = {name}" for name, short in SHORT_TYPES.items()) + "."
 _CORRECTED = "Above chance = (a - c) / (1 - c), with c the score of a blind guess."
 _EFFECTIVE = "n eff. = as many independent questions would tell as much."
@@ -64,7 +70,10 @@ def to_latex(tables: Sequence[Table], comparisons: Sequence[Comparison] = ()) ->
     parts = []
     for table in tables:
         chosen = [*_names(table), *_summary(table)[:3], *_by_type(table)]
+        lost = [column for column in _summary(table) if column.head in ("failed", "cut", "refused", "invalid")]
+        chosen += [column for column in lost if any(row.shares[column.head] for row in table.rows)]
         parts.append(_latex_table(title(table), chosen, left=2))
+        parts += [rf"\par{{\footnotesize {_latex(note)}}}" for note in table.notes if note.startswith(FLAG)]
     parts += [_latex_table(comparison_title(one), comparison_columns(one), left=1) for one in comparisons]
     return "\n\n".join(parts)
 
@@ -238,7 +247,7 @@ def _stack(columns: Sequence[Column]) -> list[Column]:
 
 def _names(table: Table) -> list[Column]:
     return [
-        Column("model", [row.label for row in table.rows]),
+        Column("model", [f"{row.label} {FLAG}" if row.flags else row.label for row in table.rows]),
         Column("score", [row.score or "-" for row in table.rows]),
     ]
 
@@ -257,12 +266,20 @@ def _summary(table: Table) -> list[Column]:
         columns.append(Column("to oracle", [percent(row.oracle_gap) for row in rows]))
     if table.hard is not None:
         columns.append(Column("hard", [percent(row.hard) for row in rows]))
-    columns.append(Column("invalid", [f"{row.invalid_rate * 100:.1f}" for row in rows]))
-    columns.append(Column("skipped", [f"{row.skipped_rate * 100:.1f}" for row in rows]))
+    for name in ("failed", "cut", "refused"):
+        if any(row.shares[name] for row in rows):
+            columns.append(Column(name, [_share(row, row.shares[name], of_all=name == "failed") for row in rows]))
+    columns.append(Column("invalid", [_share(row, row.invalid_rate) for row in rows]))
+    columns.append(Column("skipped", [_share(row, row.skipped_rate) for row in rows]))
     if any(row.truncated_rate for row in rows):
-        columns.append(Column("truncated", [f"{row.truncated_rate * 100:.1f}" for row in rows]))
+        columns.append(Column("truncated", [_share(row, row.truncated_rate) for row in rows]))
     columns.append(Column("n eff.", ["-" if row.effective_n is None else f"{row.effective_n:.0f}" for row in rows]))
     return columns
+
+
+def _share(row: Row, share: float, *, of_all: bool = False) -> str:
+    """Return a share in per cent, a dash where there is no answer to take it of."""
+    return f"{share * 100:.1f}" if row.n or of_all else "-"
 
 
 def _by_type(table: Table) -> list[Column]:
@@ -294,5 +311,8 @@ def legend(table: Table) -> str:
     has_gain = any(row.context_gain is not None for row in table.rows)
     hard = f"Hard = on the {len(table.hard.ids)} questions of {table.hard.file}." if table.hard else ""
     oracle = _ORACLE if any(row.oracle_gap is not None for row in table.rows) else ""
-    parts = [_UNITS, _CORRECTED, _GAIN if has_gain else "", oracle, hard, _EFFECTIVE, f"Question types: {_LEGEND}"]
+    lost = [text for name, text in _LOST.items() if any(row.shares[name] for row in table.rows)]
+    lost += [_INVALID] if lost else []
+    gain = _GAIN if has_gain else ""
+    parts = [_UNITS, _CORRECTED, gain, oracle, hard, *lost, _EFFECTIVE, f"Question types: {_LEGEND}"]
     return " ".join(part for part in parts if part)

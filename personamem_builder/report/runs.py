@@ -2,27 +2,29 @@
 
 `personamem eval` leaves two files of one date: lm-eval's `results_<date>.json` and our
 `predictions_<date>.jsonl`. Plain `lm_eval --log_samples` leaves `samples_<task>_<date>.jsonl` instead of the
-second; that is read too. All faults of all files are collected into one `UserError`.
+second; that is read too. Results that cannot be read do not hide the others: all their faults are collected.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, field_validator
 
 from generation.errors import UserError
+from generation.reading import as_model, as_one, clean_text, read_json
 from personamem_builder.memory.summary import number
 from personamem_builder.report.answers import (
     Answer,
-    Fault,
-    explain,
+    TaskAnswers,
     line_from_prediction,
     line_from_sample,
     read_answers,
@@ -50,7 +52,9 @@ ORACLE: Final = "oracle"
 _NAME = re.compile(r".+_(?P<date>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json")
 _START = "evaluate a model first: `personamem eval --help`"
 _KEEP = "evaluate with `personamem eval`, which keeps the answers, or give lm_eval the flag `--log_samples`"
-_SHOWN_FAULTS = 20
+_ELSE = "remove it, or evaluate again with `personamem eval`"
+_LONGEST_NAME = 500
+_LONGEST_TASK = 200
 
 
 class Shown(NamedTuple):
@@ -111,7 +115,8 @@ class Run:
             `--samples` chose, or that have answers where some are missing; None for a whole run.
         date: Date of the run as its file name has it; sorts by time.
         path: The results file.
-        answers: The answers by question id; all have the same scores.
+        answers: The answers by question id; all have the same scores. Empty where every question failed.
+        failed: The questions to which no answer came; they count nowhere.
         subset: The questions that it was restricted to; None where it was not.
         shown: What it showed of conversations.
         data: Where the task found its data, in words: the folder, if it was one.
@@ -133,6 +138,12 @@ class Run:
     data: str | None = None
     split: str | None = None
     is_computed: bool = False
+    failed: Mapping[str, Answer] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The ids of all questions that were asked, also of those that failed."""
+        return frozenset(self.answers) | frozenset(self.failed)
 
     @property
     def has_context(self) -> bool:
@@ -146,46 +157,82 @@ class Run:
 
     @property
     def scores(self) -> list[str]:
-        """Names of the run's scores, sorted."""
-        return sorted(next(iter(self.answers.values())).credits)
+        """Names of the run's scores, sorted; none where every question failed."""
+        return sorted(next(iter(self.answers.values())).credits) if self.answers else []
 
 
 class Reading(NamedTuple):
-    """The runs that were found, and what to tell people about those left out."""
+    """What was found.
+
+    Attributes:
+        runs: The runs.
+        notes: What to tell people about those left out.
+        unreadable: What is wrong with the results that cannot be read.
+    """
 
     runs: list[Run]
     notes: list[str]
+    unreadable: Sequence[UserError] = ()
 
 
 class _Config(BaseModel):
     model: str
     model_args: dict[str, Any] | str | None = None
-    limit: float | None = None
+    limit: float | None = Field(default=None, allow_inf_nan=False)
     gen_kwargs: dict[str, Any] | str | None = None
 
 
+_Whole = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class _Measured(BaseModel):
+    measure: str
+    value: float = Field(allow_inf_nan=False)
+    unit: str
+
+
+class _Metadata(BaseModel):
+    """What our tasks say of themselves, and of the memory that was shown."""
+
+    data: str | None = None
+    data_digest: str | None = None
+    roles: str | None = None
+    overlength: str | None = None
+    subset: str = ""
+    subset_size: _Whole = 0
+    subset_sha256: str | None = None
+    memory: str = FULL
+    settings: dict[str, Any] | None = None
+    k: int | None = None
+    memory_tainted: _Whole = 0
+    memory_failed: _Whole = 0
+    memory_measures: list[_Measured] = []
+
+
 class _Task(BaseModel):
-    metadata: dict[str, Any] | None = None
+    metadata: _Metadata = _Metadata()
     test_split: str | None = None
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _is_there(cls, value: Any) -> Any:
+        return _Metadata() if value is None else value
 
 
 class _Count(BaseModel):
-    original: int = 0
-    effective: int
+    original: _Whole = 0
+    effective: _Whole
 
 
 class _Results(BaseModel):
     """The parts of lm-eval's results file that the report needs."""
 
     config: _Config
-    configs: dict[str, _Task]
+    configs: dict[str, dict[str, Any]]
     model_name: str | None = None
     chat_template_sha: str | None = None
     system_instruction_sha: str | None = None
     n_samples: dict[str, _Count] = Field(default={}, alias="n-samples")
-
-    def is_ours(self, task: str) -> bool:
-        return task.startswith("personamem") or "data_digest" in (self.configs[task].metadata or {})
 
 
 def read_runs(results: Iterable[Path]) -> Reading:
@@ -198,167 +245,199 @@ def read_runs(results: Iterable[Path]) -> Reading:
         results: `results_<date>.json` files, or folders that are searched for such files.
 
     Returns:
-        The runs, and notes on what was left out.
+        The runs, notes on what was left out, and what could not be read.
 
     Raises:
-        UserError: Nothing was found, or files are broken; names every file, line and fault.
+        UserError: Nothing was found, or nothing that can be read; names every file, line and fault.
     """
-    faults: list[Fault] = []
+    results = list(results)
+    reading = read_all(results)
+    if not reading.runs:
+        notes = "".join(f"\n{note}" for note in reading.notes)
+        nothing = UserError(f"{', '.join(map(str, results))}: no results of a personamem task{notes}", _START)
+        raise as_one(reading.unreadable or [nothing])
+    return reading
+
+
+def read_all(results: Iterable[Path]) -> Reading:
+    """Read what can be read, as `read_runs` does; there may be no runs."""
+    faults: list[UserError] = []
     notes: list[str] = []
     runs: list[Run] = []
     for path, is_named in _find(results, faults):
         try:
             runs += _read_file(path, is_named, faults, notes)
-        except OSError as error:
-            faults.append(Fault(str(error.filename or path), error.strerror or str(error), "see to the file"))
-    if not runs and not faults:
-        faults.append(Fault(", ".join(map(str, results)), "no results of a personamem task", _START))
-    if faults:
-        raise _user_error(faults)
-    return Reading(_newest(runs, notes), notes)
+        except UserError as fault:
+            faults.append(fault)
+    runs = _newest(runs, notes)
+    return Reading(runs, [clean_text(note) for note in notes], faults)
 
 
-def _user_error(faults: Sequence[Fault]) -> UserError:
-    lines = [f"{fault.where}: {fault.what}" for fault in faults[:_SHOWN_FAULTS]]
-    if len(faults) > _SHOWN_FAULTS:
-        lines.append(f"and {len(faults) - _SHOWN_FAULTS} more")
-    # dict.fromkeys: each fix once, in order.
-    return UserError("\n".join(lines), "; ".join(dict.fromkeys(fault.fix for fault in faults)))
+def left_out(unreadable: Sequence[UserError]) -> UserError:
+    """Return the error with which a command ends that showed the other results."""
+    return as_one(unreadable, "not everything could be read; what is shown is without:")
 
 
-def _find(results: Iterable[Path], faults: list[Fault]) -> list[tuple[Path, bool]]:
+def _find(results: Iterable[Path], faults: list[UserError]) -> list[tuple[Path, bool]]:
     """Return each results file once, and whether it was named itself."""
-    found: dict[Path, tuple[Path, bool]] = {}
+    found: dict[str, tuple[Path, bool]] = {}
     for path in results:
-        if path.is_dir():
+        # os.path, as pathlib raises for names that are too long.
+        if os.path.isdir(path):  # noqa: PTH112
             files = [file for file in sorted(path.rglob("*.json")) if _NAME.fullmatch(file.name)]
             if not files:
-                faults.append(Fault(str(path), "no results_<date>.json in this folder", _START))
-        elif not path.exists():
+                faults.append(UserError(f"{path}: no results_<date>.json in this folder", _START))
+        elif not os.path.exists(path):  # noqa: PTH110
             files = []
-            faults.append(Fault(str(path), "no such file or folder", _START))
+            faults.append(UserError(f"{path}: no such file or folder", _START))
         else:
             files = [path] if _NAME.fullmatch(path.name) else []
             if not files:
-                faults.append(Fault(str(path), "not a results file", "name results_<date>.json, or its folder"))
+                faults.append(UserError(f"{path}: not a results file", "name results_<date>.json, or its folder"))
         for file in files:
-            found.setdefault(file.resolve(), (file, file == path))
+            found.setdefault(os.path.realpath(file), (file, file == path))
     return list(found.values())
 
 
-def _read_file(path: Path, is_named: bool, faults: list[Fault], notes: list[str]) -> list[Run]:
-    try:
-        results = _Results.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        what = f"not a results file of lm-eval: {explain(error)}"
-        faults.append(Fault(str(path), what, "remove it, or evaluate again with `personamem eval`"))
+def _read_file(path: Path, is_named: bool, faults: list[UserError], notes: list[str]) -> list[Run]:
+    content = read_json(path, _ELSE)
+    configs = content.get("configs") if isinstance(content, dict) else None
+    if isinstance(configs, dict) and not any(_is_ours(name, config) for name, config in configs.items()):
+        what = f"no personamem task, only {_printable(', '.join(sorted(configs))) or 'none at all'}"
+        if is_named:
+            raise UserError(f"{path}: {what}", "leave this file out")
+        notes.append(f"left out {path}: {what}")
         return []
+    results = as_model(content, _Results, f"{path} is not a results file of lm-eval", _ELSE)
+    tasks = {name: _task(path, name, results) for name, own in results.configs.items() if _is_ours(name, own)}
     before = len(faults)
-    answers = _answers_beside(path, results, faults)
+    answers = _answers_beside(path, tasks, faults)
     if len(faults) > before:
         return []
-    if not answers:
-        what = f"no personamem task, only {', '.join(sorted(results.configs)) or 'none at all'}"
-        if is_named:
-            faults.append(Fault(str(path), what, "leave this file out"))
-        else:
-            notes.append(f"left out {path}: {what}")
-        return []
-    for task, given in answers.items():
-        expected = results.n_samples.get(task)
-        if not given:
-            faults.append(Fault(str(path), f"no answers to task {task} beside it", _KEEP))
-        elif expected and expected.effective != len(given):
-            notes.append(f"{path}: {task} has answers to {len(given)} of {expected.effective} questions")
-    return [_run(path, task, results, given) for task, given in sorted(answers.items()) if given]
+    for name in [name for name, own in answers.items() if own.given and not any(a.credits for a in own.given.values())]:
+        notes.append(f"left out {path}: {_printable(name)} has no scores, as after --predict_only")
+        del answers[name]
+    for name, (given, failed) in answers.items():
+        expected = results.n_samples.get(name)
+        if not given and not failed:
+            faults.append(UserError(f"{path}: no answers to task {_printable(name)} beside it", _KEEP))
+        elif expected and expected.effective != len(given) + len(failed):
+            known = f"{len(given) + len(failed)} of {expected.effective} questions"
+            notes.append(f"{path}: {_printable(name)} has answers to {known}")
+    return [
+        _run(path, name, tasks.get(name, _Task()), results, own)
+        for name, own in sorted(answers.items())
+        if own.given or own.failed
+    ]
 
 
-def _answers_beside(path: Path, results: _Results, faults: list[Fault]) -> dict[str, dict[str, Answer]]:
+def _is_ours(name: str, config: Any) -> bool:
+    metadata = config.get("metadata") if isinstance(config, dict) else None
+    return name.startswith("personamem") or (isinstance(metadata, dict) and "data_digest" in metadata)
+
+
+def _task(path: Path, name: str, results: _Results) -> _Task:
+    where = f"{path} is not a results file of our tasks: configs.{_printable(name)}"
+    return as_model(results.configs[name], _Task, where, _ELSE)
+
+
+def _answers_beside(path: Path, tasks: Iterable[str], faults: list[UserError]) -> dict[str, TaskAnswers]:
     """Return the answers by task, for all tasks of the results that are ours."""
-    answers: dict[str, dict[str, Answer]] = {task: {} for task in results.configs if results.is_ours(task)}
+    answers = {task: TaskAnswers({}, {}) for task in tasks}
     date = _date(path)
     predictions = path.with_name(f"predictions_{date}.jsonl")
-    if predictions.exists():
-        return answers | read_answers(predictions, line_from_prediction, faults)
+    if os.path.lexists(predictions):
+        answers |= read_answers(predictions, line_from_prediction, faults)
+        _check_names(predictions, answers)
+        return answers
+    _check_names(path, answers)
     samples = {task: path.with_name(f"samples_{task}_{date}.jsonl") for task in answers}
-    if missing := [file.name for file in samples.values() if not file.exists()]:
+    if missing := [file.name for file in samples.values() if not os.path.lexists(file)]:
         what = f"no answers beside it: neither {predictions.name} nor {', '.join(missing)}"
-        faults.append(Fault(str(path), what, _KEEP))
+        faults.append(UserError(f"{path}: {what}", _KEEP))
         return {}
     for task, file in samples.items():
         answers |= read_answers(file, partial(line_from_sample, task=task), faults)
     return answers
 
 
-def _run(path: Path, task: str, results: _Results, answers: dict[str, Answer]) -> Run:
+def _check_names(path: Path, tasks: Iterable[str]) -> None:
+    """Refuse names that would steer a terminal, or lead into another folder."""
+    for task in tasks:
+        if not task.isprintable() or "/" in task or not 0 < len(task) <= _LONGEST_TASK:
+            raise UserError(f"{path}: {_printable(repr(task))} is no name of a task", _ELSE)
+
+
+def _run(path: Path, task: str, config: _Task, results: _Results, answers: TaskAnswers) -> Run:
     args = _arguments(results.config.model_args)
-    config = results.configs.get(task, _Task())
-    metadata = config.metadata or {}
-    digest, data = metadata.get("data_digest"), metadata.get("data")
+    metadata = config.metadata
     count = results.n_samples.get(task)
-    everything = count is not None and 0 < count.original == count.effective == len(answers)
-    missing = count is not None and count.effective != len(answers)
+    asked = len(answers.given) + len(answers.failed)
+    everything = count is not None and 0 < count.original == count.effective == asked
+    missing = count is not None and count.effective != asked
     settings = args | _prompt_settings(results, metadata)
+    digest = metadata.data_digest
     return Run(
         model=_printable(_model_name(results, args) or path.parent.name),
-        backend=results.config.model,
-        model_args=tuple(sorted((name, _printable(value)) for name, value in settings.items())),
+        backend=_printable(results.config.model),
+        model_args=tuple(sorted((_printable(name), _printable(value)) for name, value in settings.items())),
         task=task,
-        data_digest=None if digest is None else str(digest),
+        data_digest=None if digest is None else _printable(digest),
         # A --limit beyond the last question leaves none out.
-        limit=None if everything else results.config.limit or _chosen(count) or (len(answers) if missing else None),
+        limit=None if everything else results.config.limit or _chosen(count) or (asked if missing else None),
         date=_date(path),
         path=path,
-        answers=answers,
+        answers=answers.given,
         subset=_subset(metadata),
         shown=_shown(metadata),
-        data=None if data is None else str(data),
+        data=metadata.data,
         split=config.test_split or _split_of(task),
+        failed=answers.failed,
     )
 
 
-def _shown(metadata: Mapping[str, Any]) -> Shown:
-    settings = dict(metadata.get("settings") or {})
-    if metadata.get("k") is not None:
-        settings["k"] = metadata["k"]
+def _shown(metadata: _Metadata) -> Shown:
+    settings = dict(metadata.settings or {})
+    if metadata.k is not None:
+        settings["k"] = metadata.k
     return Shown(
-        _printable(str(metadata.get("memory", FULL))),
-        tuple(sorted((_printable(str(name)), _printable(str(value))) for name, value in settings.items())),
-        int(metadata.get("memory_tainted", 0)),
-        int(metadata.get("memory_failed", 0)),
-        tuple(
-            f"{_printable(str(line['measure']))} {number(line['value'], line['unit'])}"
-            for line in metadata.get("memory_measures", ())
-        ),
+        _printable(metadata.memory),
+        tuple(sorted((_printable(name), _printable(str(value))) for name, value in settings.items())),
+        metadata.memory_tainted,
+        metadata.memory_failed,
+        tuple(f"{_printable(line.measure)} {number(line.value, line.unit)}" for line in metadata.memory_measures),
     )
 
 
 def _printable(name: str) -> str:
     """Return a name without control characters: it must not steer the terminal that shows it, or break a line."""
-    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in name)
+    shown = "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in name)
+    if len(shown) <= _LONGEST_NAME:
+        return shown
+    # What tells two names apart may come late.
+    return f"{shown[:_LONGEST_NAME]}… ({hashlib.sha256(shown.encode()).hexdigest()[:8]})"
 
 
 def _split_of(task: str) -> str | None:
     return next((split for split in SPLITS if f"_{split}" in task), None)
 
 
-def _subset(metadata: Mapping[str, Any]) -> Subset | None:
-    if "subset_sha256" not in metadata:
+def _subset(metadata: _Metadata) -> Subset | None:
+    if metadata.subset_sha256 is None:
         return None
-    file = _printable(Path(str(metadata.get("subset"))).name)
-    return Subset(file, int(metadata.get("subset_size", 0)), str(metadata["subset_sha256"]))
+    return Subset(_printable(Path(metadata.subset).name), metadata.subset_size, _printable(metadata.subset_sha256))
 
 
-def _prompt_settings(results: _Results, metadata: Mapping[str, Any]) -> dict[str, str]:
+def _prompt_settings(results: _Results, metadata: _Metadata) -> dict[str, str]:
     """Return what else shapes the prompt, where it is not the default: runs that differ in it are not the same."""
     settings = {
-        "roles": None if metadata.get("roles") == "normalised" else metadata.get("roles"),
-        "overlength": "left" if metadata.get("overlength") == "left" else None,
+        "roles": None if metadata.roles == "normalised" else metadata.roles,
+        "overlength": "left" if metadata.overlength == "left" else None,
         "chat_template": results.chat_template_sha and results.chat_template_sha[:8],
         "system_instruction": results.system_instruction_sha and results.system_instruction_sha[:8],
         "gen_kwargs": json.dumps(results.config.gen_kwargs, sort_keys=True) if results.config.gen_kwargs else None,
     }
-    return {name: str(value) for name, value in settings.items() if value}
+    return {name: value for name, value in settings.items() if value}
 
 
 def _chosen(count: _Count | None) -> int | None:

@@ -8,9 +8,10 @@ tables of their own, one for each set of questions: no score of theirs stands be
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from generation.records import QUESTION_TYPES
@@ -24,6 +25,19 @@ from personamem_builder.statistics import Estimate
 CHANCE: Final = "chance"
 """Name of the row of blind guesses."""
 
+FLAGGED_ABOVE: Final = 0.05
+"""A run with a larger share of answers that say nothing is flagged."""
+
+FLAG: Final = "(!)"
+"""Stands behind the name of a model that is flagged, and before the line that says why."""
+
+_IN_WORDS: Final = {
+    "failed": "of the questions got no answer: they count nowhere",
+    "cut": "of the answers were cut at the longest reply",
+    "refused": "of the answers were refusals, or withheld by a filter",
+    "invalid": "of the answers had no letter that could be read",
+}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -34,14 +48,14 @@ class Row:
         score: Name of the score; None for chance.
         is_floor: Whether no model answered: a shortcut policy did, or chance.
         has_context: Whether the conversation was given.
-        n: Number of questions.
-        overall: Mean credit over questions.
-        macro: Mean over question types of the mean credit of each.
+        n: Number of questions that were answered, also by a refusal.
+        overall: Mean credit over these questions; None where there are none.
+        macro: Mean over question types of the mean credit of each; None where there are none.
         types: Mean credit of each of the seven types; None for a type without questions.
         context_gain: `(a − a0) / (1 − a0)` against the run without context; None where there is no such run.
         paired_difference: `a − a0` against the same run.
         oracle_gap: `a1 − a` against the run that shows the evidence alone; None where there is no such run.
-        invalid_rate: Share of questions with an answer from which no option could be read.
+        invalid_rate: Share of answers that are whole and no refusal, from which no option could be read.
         skipped_rate: Share of questions that were too long to ask; they count as wrong.
         truncated_rate: Share of questions whose context was cut.
         chance_corrected: `(a − c) / (1 − c)` with c what a blind guess scores; None for chance itself.
@@ -49,6 +63,9 @@ class Row:
         hard: Mean credit on the hard questions, see `Hard`; None where they are not known.
         is_computed: Whether the row was computed for the report, not read from results.
         memory: What was shown of conversations.
+        failed_rate: Share of the questions asked to which no answer came; they count nowhere else.
+        cut_rate: Share of answers that were cut at the longest reply.
+        refused_rate: Share of answers that were refusals.
     """
 
     model: str
@@ -56,8 +73,8 @@ class Row:
     is_floor: bool
     has_context: bool
     n: int
-    overall: Estimate
-    macro: Estimate
+    overall: Estimate | None
+    macro: Estimate | None
     types: Mapping[str, Estimate | None]
     context_gain: Estimate | None
     paired_difference: Estimate | None
@@ -70,6 +87,24 @@ class Row:
     is_computed: bool = False
     oracle_gap: Estimate | None = None
     memory: str = FULL
+    failed_rate: float = 0.0
+    cut_rate: float = 0.0
+    refused_rate: float = 0.0
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares of questions and answers that say nothing of the model, by what came of them."""
+        return {
+            "failed": self.failed_rate,
+            "cut": self.cut_rate,
+            "refused": self.refused_rate,
+            "invalid": self.invalid_rate,
+        }
+
+    @property
+    def flags(self) -> list[str]:
+        """Which of the shares are too large to pass over."""
+        return [name for name, share in self.shares.items() if share > FLAGGED_ABOVE]
 
     @property
     def label(self) -> str:
@@ -102,7 +137,7 @@ class Table:
         rows: Chance, floors, models.
         notes: What a reader should know, in words.
         subset: The questions asked, where they are not all.
-        limit: Number of questions, where the runs are partial ones.
+        limit: Number of questions asked, where the runs are partial ones.
         hard: The hard questions behind `Row.hard`, if they are known.
         quoted: Scores that others published for this split.
     """
@@ -171,7 +206,7 @@ def group_runs(runs: Sequence[Run]) -> list[Group]:
     for key in sorted(wholes, key=lambda key: (_split_rank(key[0]), *key)):
         parts: dict[frozenset[str], list[Run]] = {}
         for run in wholes[key]:
-            parts.setdefault(frozenset(run.answers) if run.limit is not None else frozenset(), []).append(run)
+            parts.setdefault(run.asked if run.limit is not None else frozenset(), []).append(run)
         for questions in sorted(parts, key=lambda ids: (len(ids), sorted(ids))):
             limit = len(questions) or None
             groups.append(Group(key[0], parts[questions], wholes[key], limit, shares_task=digests[key[0]] > 1))
@@ -202,12 +237,13 @@ def build_table(
         bare, pairing_note = _without_context(run, group.label(run), group.partners)
         notes += pairing_note
         oracle = _oracle(run, group.partners)
-        rows += [_row(run, group.label(run), score, bare, oracle, hard) for score in run.scores]
+        scores: list[str | None] = [*run.scores] or [None]
+        rows += [_row(run, group.label(run), score, bare, oracle, hard) for score in scores]
     rows += [_row(run, run.model, score, None, None, hard) for run in floors for score in run.scores]
-    rows.sort(key=lambda row: (not row.is_floor, -row.overall.value, row.label, row.score))
+    rows.sort(key=_rank)
     questions = {name: answer for run in group.runs for name, answer in run.answers.items()}
     rows.insert(0, _chance(list(questions.values())))
-    notes += _warnings(rows)
+    notes = [*_flag_lines(rows), *notes, *_one_persona(rows), *_below_floors(group, floors)]
     return Table(group.task, first.data_digest, rows, notes, first.subset, group.limit, hard, quoted)
 
 
@@ -320,8 +356,17 @@ def _pair(run: Run, other: Run | None, score: str) -> _Pair | None:
     )
 
 
-def _row(run: Run, label: str, score: str, bare: Run | None, oracle: Run | None, hard: Hard | None) -> Row:
+def _row(run: Run, label: str, score: str | None, bare: Run | None, oracle: Run | None, hard: Hard | None) -> Row:
     answers = list(run.answers.values())
+    failed_rate = len(run.failed) / (len(run.failed) + len(answers))
+    if score is None:
+        return replace(
+            _nothing(label),
+            is_floor=run.is_floor,
+            has_context=run.has_context,
+            memory=run.shown.memory,
+            failed_rate=failed_rate,
+        )
     credits = [answer.credits[score] for answer in answers]
     types, personas = _types(answers), _personas(answers)
     gain = difference = gap = None
@@ -342,7 +387,7 @@ def _row(run: Run, label: str, score: str, bare: Run | None, oracle: Run | None,
         types=_all_types(statistics.per_type(credits, types, personas)),
         context_gain=gain,
         paired_difference=difference,
-        invalid_rate=sum(score in answer.invalid for answer in answers) / len(answers),
+        invalid_rate=sum(score in a.invalid and a.outcome == "answered" for a in answers) / len(answers),
         skipped_rate=sum(answer.skipped for answer in answers) / len(answers),
         truncated_rate=sum(answer.truncated for answer in answers) / len(answers),
         chance_corrected=statistics.chance_corrected(overall, chance),
@@ -351,6 +396,28 @@ def _row(run: Run, label: str, score: str, bare: Run | None, oracle: Run | None,
         is_computed=run.is_computed,
         oracle_gap=gap,
         memory=run.shown.memory,
+        failed_rate=failed_rate,
+        cut_rate=sum(answer.outcome == "cut" for answer in answers) / len(answers),
+        refused_rate=sum(answer.outcome == "refused" for answer in answers) / len(answers),
+    )
+
+
+def _nothing(label: str) -> Row:
+    """Return the row of a model of which there is no answer."""
+    return Row(
+        model=label,
+        score=None,
+        is_floor=False,
+        has_context=True,
+        n=0,
+        overall=None,
+        macro=None,
+        types=_all_types({}),
+        context_gain=None,
+        paired_difference=None,
+        invalid_rate=0.0,
+        skipped_rate=0.0,
+        truncated_rate=0.0,
     )
 
 
@@ -360,13 +427,15 @@ def _hard_score(run: Run, score: str, hard: Hard | None) -> Estimate | None:
     kind = (run.model, run.backend, run.model_args, run.task, run.shown.key)
     own = next((o for o in hard.runs if (o.model, o.backend, o.model_args, o.task, o.shown.key) == kind), run)
     answers = [answer for question_id, answer in own.answers.items() if question_id in hard.ids]
-    if len(answers) < len(hard.ids) or score not in own.scores:
+    if not answers or not hard.ids <= own.asked or score not in own.scores:
         return None
     return statistics.overall([answer.credits[score] for answer in answers], _personas(answers))
 
 
 def _chance(answers: Sequence[Answer]) -> Row:
     """Return what a blind guess scores: known, not estimated, so it has no intervals."""
+    if not answers:
+        return replace(_nothing(CHANCE), is_floor=True, is_computed=True)
     credits = [1 / answer.n_options for answer in answers]
     types, personas = _types(answers), _personas(answers)
     by_type = statistics.per_type(credits, types, personas)
@@ -388,6 +457,11 @@ def _chance(answers: Sequence[Answer]) -> Row:
     )
 
 
+def _rank(row: Row) -> tuple[bool, float, str, str]:
+    """Put floors first, then the best; those without a score come last."""
+    return not row.is_floor, 1.0 if row.overall is None else -row.overall.value, row.label, row.score or ""
+
+
 def _types(answers: Sequence[Answer]) -> list[str]:
     return [answer.question_type for answer in answers]
 
@@ -404,15 +478,55 @@ def _exact(estimate: Estimate) -> Estimate:
     return estimate._replace(low=None, high=None)
 
 
-def _warnings(rows: Sequence[Row]) -> list[str]:
-    notes = []
-    if any(row.overall.clusters < 2 for row in rows):
-        notes.append("one persona: no interval (an interval needs the spread between personas).")
-    floor = max((row for row in rows if row.is_floor), key=lambda row: row.overall.value)
-    notes += [
-        f"{row.model} ({row.score}) scores {row.overall.value:.1%}, below the best floor ({floor.model},"
-        f" {floor.overall.value:.1%}), which reads no conversation."
-        for row in rows
-        if not row.is_floor and row.has_context and row.memory != WRONG_USER and row.overall.value < floor.overall.value
+def _flag_lines(rows: Sequence[Row]) -> list[str]:
+    """Say of which rows too many questions or answers say nothing."""
+    lines = []
+    for row in rows:
+        if row.flags:
+            said = "; ".join(f"{100 * row.shares[name]:.1f} % {_IN_WORDS[name]}" for name in row.flags)
+            end = ""
+            if row.overall is None:
+                end = " It has no score."
+            elif row.invalid_rate == 1:
+                end = " The score says nothing about the model: look at what it wrote, `response` in its predictions."
+            name = f"{row.label} ({row.score})" if row.score else row.label
+            lines.append(f"{FLAG} {name}: {said}; more than {100 * FLAGGED_ABOVE:.0f} % is too much.{end}")
+    return list(dict.fromkeys(lines))
+
+
+def _one_persona(rows: Sequence[Row]) -> list[str]:
+    lone = [row.overall for row in rows if row.overall is not None and row.overall.clusters < 2]
+    if not lone:
+        return []
+    return [
+        f"one persona: no interval (an interval needs the spread between personas, and all {max(e.n for e in lone)} "
+        "questions have the same persona_id)."
     ]
+
+
+def _below_floors(group: Group, floors: Sequence[Run]) -> list[str]:
+    """Say which models score below a floor, on the questions that the model answered."""
+    shortcuts = [*(run for run in group.runs if run.is_floor), *floors]
+    notes = []
+    for run in group.runs:
+        if run.is_floor or not run.has_context or run.shown.memory == WRONG_USER:
+            continue
+        for score in run.scores:
+            value = _mean(run, score, run.answers)
+            scores = {CHANCE: sum(1 / answer.n_options for answer in run.answers.values()) / len(run.answers)}
+            for floor in shortcuts:
+                if run.answers.keys() <= floor.answers.keys():
+                    own = {name: _mean(floor, name, run.answers) for name in floor.scores}
+                    scores[floor.model] = max(own.values())
+            best = max(scores, key=scores.__getitem__)
+            if value < scores[best]:
+                on = f" on the {len(run.answers)} questions that it answered" if run.failed else ""
+                notes.append(
+                    f"{group.label(run)} ({score}) scores {value:.1%}, below the best floor ({best},"
+                    f" {scores[best]:.1%}{on}), which reads no conversation."
+                )
     return notes
+
+
+def _mean(run: Run, score: str, questions: Collection[str]) -> float:
+    return math.fsum(run.answers[question].credits[score] for question in questions) / len(questions)

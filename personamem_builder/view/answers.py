@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
+from generation.reading import bounded_lines, parse_json_line
 from personamem_builder.report.answers import Answer
 from personamem_builder.report.runs import FULL, Run
 
@@ -100,14 +100,14 @@ def _check_digests(runs: Sequence[Run], digest: str, origin: str) -> None:
 
 def _split_of(run: Run, question_ids: Mapping[str, Collection[str]], origin: str) -> str:
     lacking = {
-        split: next((answered for answered in run.answers if answered not in ids), None)
+        split: next((asked for asked in run.asked if asked not in ids), None)
         for split, ids in question_ids.items()
         if run.split in (None, split)
     }
     for split, question_id in lacking.items():
         if question_id is None:
             return split
-    question_id = next(iter(lacking.values()), next(iter(run.answers)))
+    question_id = next(iter(lacking.values()), min(run.asked))
     raise UserError(
         f"{run.path}: {run.task} answers question {question_id}, which {origin} lacks (in {', '.join(question_ids)})",
         "view the dataset, and the split, that was evaluated",
@@ -120,6 +120,8 @@ def _notes(run: Run, questions: int) -> list[str]:
         notes.append(f"only the questions of {run.subset.file}")
     if len(run.answers) < questions:
         notes.append(f"answers to {len(run.answers)} of {questions} questions")
+    if run.failed:
+        notes.append(f"{len(run.failed)} questions failed")
     if run.shown.memory != FULL:
         notes.append(f"memory: {run.shown.label or run.shown.memory}")
     return notes
@@ -169,5 +171,4 @@ def _first(responses: object) -> str | None:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
-        yield from (json.loads(line) for line in file if line.strip())
+    yield from (parse_json_line(line, f"{path}, line {number}") for number, line in bounded_lines(path))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
 import socketserver
 import sys
+import threading
 import traceback
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Final
+from typing import Any, Final
 
 from generation.errors import UserError
 from personamem_builder.view.site import Site
@@ -56,12 +59,24 @@ def address(server: ThreadingHTTPServer) -> str:
     return f"http://{HOST}:{server.server_port}/"
 
 
+_BACKLOG: Final = 1024
+"""Connections that wait to be taken: a browser, or a script, opens many at once."""
+
+_MOST_CONNECTIONS: Final = 512
+"""Connections that are served at once, each by a thread; more than these wait."""
+
+_PATIENCE: Final = 5.0
+"""Seconds in which the head of a request must be there, and after which a connection that takes nothing is closed."""
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = _BACKLOG
     allow_reuse_address = sys.platform != "win32"  # there it would let two programs have one port
 
     def __init__(self, site: Site, port: int) -> None:
         self.site = site
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         super().__init__((HOST, port), _Handler)
 
     def server_bind(self) -> None:
@@ -69,8 +84,24 @@ class _Server(ThreadingHTTPServer):
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = HOST, self.server_address[1]
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread of its own, once one is free."""
+        self._free.acquire()
+        try:
+            super().process_request(request, client_address)
+        except BaseException:
+            self._free.release()
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
     def handle_error(self, request: object, client_address: object) -> None:
-        if not isinstance(sys.exception(), ConnectionError):  # a browser that has left is no error
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):  # a browser that has left is no error
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
@@ -81,7 +112,28 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "personamem"
     sys_version = ""
-    timeout = 60  # an idle connection does not keep its thread for ever
+    timeout = _PATIENCE  # an idle connection does not keep its thread for ever
+
+    def handle_one_request(self) -> None:
+        """Answer the next request, whose head must be there in time: each byte of it starts the socket's clock anew."""
+        late = threading.Timer(_PATIENCE, self._give_up)
+        late.daemon = True
+        self._late = late
+        late.start()
+        try:
+            super().handle_one_request()
+        finally:
+            late.cancel()
+
+    def parse_request(self) -> bool:
+        """Read the head of a request."""
+        is_request = super().parse_request()
+        self._late.cancel()
+        return is_request
+
+    def _give_up(self) -> None:
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_RDWR)
 
     def do_GET(self) -> None:
         """Answer with a file."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -36,6 +38,9 @@ INDEX: Final = "data/index.js"
 
 CHUNK: Final = 200
 """Questions in a file: few enough that the first of them are there at once."""
+
+_KEPT: Final = 2
+"""Contexts kept as the page gets them: several readers, or reloads, ask for the same."""
 
 _HERE: Final = Path(__file__).parent
 _DATA_FILE: Final = re.compile(r"data/([0-9]{1,6})/(questions|answers|context)-([0-9]{1,9})\.js")
@@ -111,6 +116,8 @@ class Site:
         ids = {split.name: set(split.questions["question_id"].to_pylist()) for split in self.splits}
         elsewhere = self._manifest["splits"].keys() - ids.keys()
         shown = [run for run in runs if run.split not in elsewhere]
+        self._lock = threading.Lock()
+        self._context_script = functools.lru_cache(maxsize=_KEPT)(self._make_context_script)
         self.answers = model_answers(shown, self._manifest["digest"], ids, str(folder))
 
     def names(self) -> Iterator[str]:
@@ -137,18 +144,26 @@ class Site:
             return (_HERE / name).read_bytes()
         if name == INDEX:
             return data_script(name, self._index())
+        match = _DATA_FILE.fullmatch(name)
+        if match is not None and match[2] == "context":
+            with self._lock:  # one after the other: a row group of texts is in memory meanwhile
+                return self._context_script(name, int(match[1]), int(match[3]))
         value = self._data(name)
         return None if value is None else data_script(name, value)
+
+    def _make_context_script(self, name: str, split_number: int, number: int) -> bytes | None:
+        if split_number >= len(self.splits):
+            return None
+        split = self.splits[split_number]
+        found = next((known for known, place in split.contexts.items() if place == number), None)
+        row = found and read_context(self._folder / contexts_path(split.name), found)
+        return data_script(name, _context(row)) if row else None
 
     def _data(self, name: str) -> object | None:
         match = _DATA_FILE.fullmatch(name)
         if match is None or int(match[1]) >= len(self.splits):
             return None
         split, number = self.splits[int(match[1])], int(match[3])
-        if match[2] == "context":
-            found = next((known for known, place in split.contexts.items() if place == number), None)
-            row = found and read_context(self._folder / contexts_path(split.name), found)
-            return _context(row) if row else None
         if number >= split.chunks:
             return None
         part = split.questions.slice(number * CHUNK, CHUNK)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -127,7 +128,7 @@ def test_what_fails_is_listed_left_out_and_asked_for_anew(
     assert (failure.stage, failure.item) == ("sessions", told[1].session_id)
     assert "no usable reply after 2 repairs" in failure.reason
     store = RunStore(tmp_path / "run")
-    assert store.failures() == [failure._asdict()]
+    assert store.failures() == [failure]
     assert generated.counts["sessions"] == len(told) - 1
     # Neither the session nor later ones of its topic are behind a question.
     later = {s.session_id for s in told if s.topic == told[1].topic and s.period >= told[1].period}
@@ -186,6 +187,25 @@ def test_a_budget_stops_the_run_and_a_higher_one_goes_on(
         run(small(prices={}), tmp_path / "other", budget=1.0)
 
 
+def test_the_configuration_says_how_long_a_request_may_take(
+    serve: Serve, good: dict[str, str], offline: RunStore, tmp_path: Path
+) -> None:
+    hung: list[str] = []
+
+    def answer(body: dict[str, Any]) -> Reply:
+        if not hung:
+            hung.append(first_prompt(body))
+            return Reply(delay=30)
+        return Reply(good[first_prompt(body)])
+
+    server = serve(answer)
+    began = time.monotonic()
+    run(small(timeout=2), tmp_path / "run")
+    assert time.monotonic() - began < 20
+    assert stages(tmp_path / "run") == stages(offline.folder)
+    assert len(server.requests) == len(good) + 1
+
+
 def test_another_temperature_is_another_run_and_other_limits_are_not(
     serve: Serve, good: dict[str, str], tmp_path: Path
 ) -> None:
@@ -212,4 +232,4 @@ def test_a_model_that_says_nothing_usable_ends_the_run_with_a_reason(serve: Serv
     serve(lambda body: Reply("Hello there! How can I help you?"))
     with pytest.raises(UserError, match="0 of 1 personas came out; the first: persona for persona 0"):
         run(small(), tmp_path / "run")
-    assert [failure["stage"] for failure in RunStore(tmp_path / "run").failures()] == ["personas"]
+    assert [failure.stage for failure in RunStore(tmp_path / "run").failures()] == ["personas"]

@@ -29,7 +29,7 @@ from generation.config import Config, load_config
 from generation.errors import UserError
 from generation.grammar import mentions
 from generation.llm.client import Call, Completion, ReplyError
-from generation.llm.offline.fillers import filler
+from generation.llm.offline.fillers import filler, tables
 from generation.pipeline import STAGES, Work, generate
 from generation.records import QUESTION_TYPES, Filler, History, Persona, Question, Session
 from generation.resources import data_dir
@@ -66,6 +66,7 @@ def test_every_process_gives_the_same_bytes(python: Python, tiny: Path, tmp_path
         assert contents(tmp_path / hash_seed) == contents(tiny)
 
 
+@pytest.mark.slow
 def test_eight_workers_give_the_same_bytes_as_one(python: Python, tiny: Path, tmp_path: Path) -> None:
     python(CLI, "generate", str(TINY), "--out", "run", "--workers", "8")
     assert contents(tmp_path / "run") == contents(tiny)
@@ -154,6 +155,7 @@ def die_in_the_middle_of_line(n):
 
 
 @needs_fork
+@pytest.mark.slow
 def test_a_run_that_was_killed_at_any_point_is_finished_with_the_same_bytes(python: Python, tiny: Path) -> None:
     # Among the points: in the first line of each stage, between two lines, and in the last line.
     code = """
@@ -194,7 +196,7 @@ assert in_a_child(die_at_first_fsync) == -signal.SIGKILL
 assert folder.exists() and not (folder / "config.json").exists()
 make_run(work, folder)
 stages = lambda folder: {name: data for name, data in contents(folder).items() if not name.startswith(".")}
-assert stages(folder) == contents(whole)
+assert stages(folder) == stages(whole)
 """
     python(KILL + code, str(tiny), PYTHONPATH=f"{ROOT}:{ROOT / 'tests'}")
 
@@ -366,6 +368,23 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(
         make_run(tiny_work(**changes), copy)
     assert caught.value.message == f"{copy} holds a run of another configuration: {shown}"
     assert contents(copy) == contents(tiny)
+
+
+def test_texts_of_fillers_are_a_part_of_runs_that_have_some() -> None:
+    files = {"fillers/mathematics.yaml", "fillers/phrases.yaml", "fillers/programming.yaml"}
+    files |= {"fillers/tables.yaml", "fillers/world.yaml"}
+    assert tiny_work(fillers=1).fingerprint()["banks"].keys() - tiny_work(fillers=0).fingerprint()["banks"] == files
+
+
+def test_edited_texts_of_fillers_are_refused_and_named(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "fillers"
+    shutil.copytree(tables.FILES, folder)
+    (folder / "world.yaml").write_text((folder / "world.yaml").read_text() + "\n", encoding="utf-8")
+    monkeypatch.setattr(tables, "FILES", folder)
+    with pytest.raises(UserError, match=r"another configuration: banks\.fillers/world\.yaml: "):
+        make_run(tiny_work(), copy)
 
 
 def test_an_edited_bank_is_refused_and_named(tmp_path: Path) -> None:

@@ -165,7 +165,7 @@ def asked(config: Path, folder: Path) -> dict[str, int]:
 
 def funnel(outcome: Outcome, stage: str, asked: int) -> str:
     """Return a line about what became of the items of a stage, and one about each reason for which one failed."""
-    failures = [failure for failure in outcome.store.failures() if failure["stage"] == stage]
+    failures = [failure for failure in outcome.store.failures() if failure.stage == stage]
     lines = [line for line in outcome.ledger if line.stage == stage]
     calls = sum((Counter(line.outcomes) for line in lines), Counter[str]())
     prompt, reply = (sum(getattr(line, name) for line in lines) for name in ("prompt_tokens", "reply_tokens"))
@@ -174,15 +174,15 @@ def funnel(outcome: Outcome, stage: str, asked: int) -> str:
         f"{calls.total()} calls ({', '.join(f'{count} {name}' for name, count in calls.most_common())}), "
         f"{prompt:,} + {reply:,} tokens, {outcome.seconds:.0f} s"
     )
-    return "\n  ".join([text, *(failure["reason"][:300] for failure in failures)])
+    return "\n  ".join([text, *(failure.reason[:300] for failure in failures)])
 
 
 def check_counts(outcome: Outcome, stage: str, asked: int) -> None:
     """Check that each item of a stage was made or is listed with a reason, and what the command says of it."""
-    failures = [failure for failure in outcome.store.failures() if failure["stage"] == stage]
+    failures = [failure for failure in outcome.store.failures() if failure.stage == stage]
     assert len(outcome.made(stage)) + len(failures) == asked
-    assert all(failure["item"] and failure["reason"] for failure in failures)
-    assert len({failure["item"] for failure in failures}) == len(failures)
+    assert all(failure.item and failure.reason for failure in failures)
+    assert len({failure.item for failure in failures}) == len(failures)
     if not outcome.made(stage):
         assert f"error: 0 of {asked} {stage} came out; the first: {failures[0]['reason']}" in outcome.err
     elif failures and "error:" not in outcome.err:
@@ -198,7 +198,7 @@ def check_ledger(outcome: Outcome, stage: str) -> None:
     calls = sum((Counter(line.outcomes) for line in lines), Counter[str]())
     assert calls["ok"] + calls["repaired"] >= len(outcome.made(stage))
     # Attempts that came to nothing: two of three at most for an item that was made, all three of one that was not.
-    failures = [failure for failure in outcome.store.failures() if failure["stage"] == stage]
+    failures = [failure for failure in outcome.store.failures() if failure.stage == stage]
     assert calls.total() >= len(outcome.made(stage)) + 3 * len(failures)
 
 
@@ -250,7 +250,7 @@ def test_a_stage_that_a_real_model_writes(
     check_counts(outcome, stage, items[stage])
     check_ledger(outcome, stage)
     assert {line.stage for line in outcome.ledger} == {stage}
-    assert {failure["stage"] for failure in outcome.store.failures()} <= {stage}
+    assert {failure.stage for failure in outcome.store.failures()} <= {stage}
     for record in outcome.made(stage):
         check_record(record, outcome.store)
     if outcome.exit_code == 0:
@@ -274,4 +274,4 @@ def test_a_run_that_a_real_model_writes(
         for record in outcome.made(stage):
             check_record(record, outcome.store)
     assert {line.stage for line in outcome.ledger} == set(ran)
-    assert {failure["stage"] for failure in outcome.store.failures()} <= set(ran)
+    assert {failure.stage for failure in outcome.store.failures()} <= set(ran)

@@ -102,7 +102,7 @@ def test_a_file_of_an_older_version_is_read_too(
     path = tmp_path / "personamem" / "data" / "shared_contexts_32k.parquet"
     pq.write_table(pq.read_table(path), path, row_group_size=1, use_dictionary=False)
     store = ContextStore(tmp_path / "personamem")
-    assert {key: store.messages(key, 10**6) for key in contexts} == contexts
+    assert {key: store.messages(key, len(messages)) for key, messages in contexts.items()} == contexts
     assert {row["shared_context_id"]: row["messages"] for row in iter_contexts(path)} == contexts
 
 
@@ -136,3 +136,15 @@ def test_a_folder_is_opened_once_for_as_long_as_its_files_stay_the_same(dataset_
     assert open_contexts(folder) is not store
     with pytest.raises(UserError):
         open_contexts(folder).messages(pq.read_table(dataset_folder / path.relative_to(folder))[0][1].as_py(), 1)
+
+
+@pytest.mark.parametrize("end", [-1, -200, 184, 10**6, 2**31 - 1])
+def test_an_end_outside_the_context_is_an_error_and_no_shorter_or_longer_history(
+    store: ContextStore, ids: list[str], end: int
+) -> None:
+    assert len(store.messages(ids[0], 183)) == 183
+    assert store.messages(ids[0], 0) == []
+    for ask in (lambda: store.messages(ids[0], end), lambda: store.batch([(ids[0], 1), (ids[0], end)])):
+        with pytest.raises(UserError) as raised:
+            ask()
+        assert f"end index {end} lies outside the shared context {ids[0]}, which has 183" in raised.value.message

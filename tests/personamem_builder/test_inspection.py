@@ -200,8 +200,9 @@ def test_the_beginning_of_an_id_is_enough(generated: Path) -> None:
 
 def with_ids(folder: Path, *ids: str) -> Path:
     """Write a dataset whose questions have these ids."""
-    row = inspected().question | {"shared_context_id": "c", "correct_answer": "(c)", "context_length_in_tokens": 1}
-    context = {"shared_context_id": "c", "persona_id": 0, "num_tokens": 9} | inspected().context
+    counts = {"context_length_in_tokens": 1, "context_length_in_letters": 1, "num_irrelevant_tokens": 0}
+    row = inspected().question | {"shared_context_id": "c", "correct_answer": "(c)"} | counts
+    context = {"shared_context_id": "c", "persona_id": 3, "num_tokens": 9} | inspected().context
     rows = [row | {"question_id": key} for key in ids]
     questions = {"32k": pa.Table.from_pylist(rows, schema=QUESTION_SCHEMA)}
     write_dataset(folder, questions, [("32k", context)], Source("a test", "", "mit", "1.0.0", "f"))
@@ -263,13 +264,13 @@ def test_a_damaged_file_is_an_error_that_names_it(dataset_folder: Path, tmp_path
         inspect_question(folder, "32k", key)
 
 
-def test_a_context_that_is_not_there_is_an_error(dataset_folder: Path, tmp_path: Path) -> None:
+def test_a_file_with_another_content_is_an_error(dataset_folder: Path, tmp_path: Path) -> None:
     row = list(iter_examples("32k", data=dataset_folder))[-1]
     folder = tmp_path / "d"
     shutil.copytree(dataset_folder, folder)
     path = folder / "data" / "shared_contexts_32k.parquet"
     pq.write_table(pq.read_table(path).slice(0, 1), path)
-    with pytest.raises(UserError, match=f"has no context {row['shared_context_id']}"):
+    with pytest.raises(UserError, match=r"shared_contexts_32k\.parquet cannot be read: it is not as"):
         inspect_question(folder, "32k", row["question_id"])
 
 

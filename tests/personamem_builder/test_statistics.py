@@ -12,6 +12,7 @@ from scipy.stats import binomtest, f_oneway
 from scipy.stats import t as student_t
 
 from generation.errors import UserError
+from generation.resources import install_hint
 from personamem_builder import statistics
 from personamem_builder.statistics import (
     Estimate,
@@ -251,7 +252,7 @@ def test_a_missing_scipy_is_said_with_its_remedy(monkeypatch):
     monkeypatch.setitem(sys.modules, "scipy.special", None)
     with pytest.raises(UserError) as caught:
         statistics.overall([1, 0], [1, 2])
-    assert "pip install 'personamem[eval]'" in caught.value.hint
+    assert install_hint("eval") in caught.value.hint
 
 
 @pytest.mark.parametrize(("credit", "low", "high"), [(1.0, 0.025 ** (1 / 4), 1.0), (0.0, 0.0, 1 - 0.025 ** (1 / 4))])

@@ -82,9 +82,11 @@ def good(**changes: Any) -> str:
         (good(splits={"32k": [1]}), "splits.32k.0: "),
         (good(format="results"), 'it lacks "format": "personamem-subset"'),
         ('["q1"]', 'it lacks "format": "personamem-subset"'),
-        (good()[:-4], "is no list of questions"),
+        (good()[:-4], "is no JSON"),
+        ("[" * 100_000, "nested deeper than the limit of 100"),
+        (good(version=1)[:-1] + ', "n": ' + "9" * 5_000 + "}", "over the limit of 19"),
         (good(version=2), "has version 2, version 1 is read"),
-        (b"\xff\xfe\x00", "not UTF-8"),
+        (b"q1\n\xff\xfe\x00", "line 2: byte 3 (0xff) is not UTF-8"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_named_with_the_reason(tmp_path: Path, text: str | bytes | None, message: str):

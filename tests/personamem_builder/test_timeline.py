@@ -15,6 +15,7 @@ from small_runs import make_run, tiny_work
 
 from generation.errors import UserError
 from generation.records import PERIODS, Event, History, Persona, TopicHistory
+from generation.resources import install_hint
 from personamem_builder.timeline import draw_timeline, timeline_text, topic_history
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -124,6 +125,7 @@ def test_a_picture_takes_the_place_of_an_older_one_and_leaves_nothing_else(
     assert "older" not in (tmp_path / "picture.svg").read_text(encoding="utf-8")[:100]
 
 
+@pytest.mark.slow
 def test_the_same_history_gives_the_same_svg_in_every_process(python: Python, tmp_path: Path) -> None:
     code = """
 import sys
@@ -181,7 +183,7 @@ def test_without_matplotlib_the_error_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UserError, match="needs matplotlib") as caught:
         draw_timeline(user[0], first, tmp_path / "picture.svg")
-    assert "personamem[plots]" in caught.value.hint
+    assert install_hint("plots") in caught.value.hint
     assert list(tmp_path.iterdir()) == []
 
 

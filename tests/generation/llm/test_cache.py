@@ -134,6 +134,67 @@ def test_puts_that_wait_are_written_together(path: Path) -> None:
     assert frames(path) - begun - alone < 24 * alone / 3
 
 
+def test_puts_that_wait_for_nothing_are_written_together(path: Path) -> None:
+    """Were each written on its own, thousands of answers that come fast would wait for the disk."""
+    cache = ReplyCache(path)
+    cache.put("before", "text")
+    begun = frames(path)
+    cache.put("alone", "text")
+    alone = frames(path) - begun
+    with held(path):
+        for i in range(2000):
+            cache.put_soon(f"key {i}", "text")
+        assert len(rows(path)) == 2
+    cache.flush()
+    assert len(rows(path)) == 2002
+    assert frames(path) - begun - alone < 2000 * alone / 20
+
+
+def test_a_put_that_waited_for_nothing_is_written_when_python_ends(path: Path, python: Python) -> None:
+    code = f"""
+from pathlib import Path
+from generation.llm.cache import ReplyCache
+cache = ReplyCache(Path({str(path)!r}))
+for i in range(300):
+    cache.put_soon(f"key {{i}}", "text " * 100)
+raise SystemExit(0)
+"""
+    python(code)
+    assert len(rows(path)) == 300
+
+
+def test_a_put_that_waited_for_nothing_and_failed_is_told_later(path: Path, python: Python) -> None:
+    code = f"""
+import resource
+from pathlib import Path
+from generation.errors import UserError
+from generation.llm.cache import ReplyCache
+cache = ReplyCache(Path({str(path)!r}))
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+try:
+    cache.put_soon("long", "text " * 100_000)
+    cache.flush()
+except UserError as error:
+    print("cannot be used" in error.message)
+"""
+    assert python(code).stdout == "True\n"
+
+
+def test_a_file_that_was_removed_is_begun_anew_whatever_a_kill_left_beside_it(path: Path, python: Python) -> None:
+    code = f"""
+import os
+from pathlib import Path
+from generation.llm.cache import ReplyCache
+cache = ReplyCache(Path({str(path)!r}))
+cache.put("key", "text")
+os._exit(0)
+"""
+    python(code)
+    assert path.with_name(f"{path.name}-wal").exists()
+    path.unlink()
+    assert ReplyCache(path).get("key") is None
+
+
 def test_one_key_put_by_many_threads_is_there_once(path: Path) -> None:
     cache = ReplyCache(path)
     with ThreadPoolExecutor(8) as pool:

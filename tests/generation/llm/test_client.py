@@ -64,6 +64,16 @@ def test_a_good_reply_is_returned_and_the_backend_got_the_rendered_prompt() -> N
     assert backend.asked == [[ChatMessage("user", PROMPT)]]
 
 
+@pytest.mark.parametrize("escape", ["\\ud83d", "\\u0000", "\\u001b", "\\ude00\\ud83d"])
+def test_what_no_file_can_hold_does_not_come_out_of_a_reply(escape: str, cache: ReplyCache) -> None:
+    backend = Script(f'{{"name": "rust{escape} \\u00e9 \\ud83d\\ude00", "red": 183}}')
+    for _ in range(2):
+        name = Client(backend, cache).ask(REQUEST, Colour).name
+        assert name.replace("\ufffd", "") == "rust é 😀"
+        assert "\ufffd" in name
+    assert len(backend.asked) == 1
+
+
 @pytest.mark.parametrize(
     ("bad", "fault"),
     [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
-import subprocess
-import sys
 import threading
 import time
 import traceback
@@ -18,14 +17,15 @@ import pytest
 from loopback_llm import Answer, LoopbackLLM, Reply, cut, error, rate_limited, script
 from pydantic import BaseModel
 
+from generation import progress
 from generation.errors import UserError
+from generation.http import MAX_REPLY_BYTES
 from generation.llm.client import Call, ChatMessage, Completion, ReplyError, Request
 from generation.llm.endpoint import PATIENCE, Endpoint
 from generation.llm.pace import Pace
 from generation.tokenizer import num_tokens
 
 Serve = Callable[..., LoopbackLLM]
-Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
 KEY = "sk-proj-SeCrEt-0123456789abcdef"
 GOOD = '{"name": "rust", "red": 183}'
@@ -84,7 +84,13 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
 
 
 def endpoint(fake: Time, **more: Any) -> Endpoint:
-    options: dict[str, Any] = {"temperature": 0.7, "max_tokens": 300, "clock": fake.clock, "sleep": fake.sleep}
+    options: dict[str, Any] = {
+        "temperature": 0.7,
+        "max_tokens": 300,
+        "timeout": 120,
+        "clock": fake.clock,
+        "sleep": fake.sleep,
+    }
     return Endpoint("parrot", **options | more)
 
 
@@ -136,7 +142,7 @@ def test_tokens_are_counted_where_the_endpoint_does_not_tell(serve: Serve, fake:
         (cut(""), "", "length"),
         (Reply(None, finish_reason="length"), "", "length"),
         (Reply(GOOD, finish_reason="content_filter"), GOOD, "refusal"),
-        (Reply(None, refusal="I will not."), "", "refusal"),
+        (Reply(None, refusal="I will not."), "I will not.", "refusal"),
         (Reply("I\u2019m sorry, but I can\u2019t help with that."), None, "refusal"),
         (Reply(""), "", "empty"),
         (Reply(" \n"), None, "empty"),
@@ -244,6 +250,19 @@ def test_an_answer_that_trickles_is_given_up_when_its_time_is_over(serve: Serve,
     assert backend.complete(call()).text == GOOD
     assert time.monotonic() - began < 3
     assert len(server.requests) == 2
+
+
+def test_a_wait_is_not_silent(
+    serve: Serve, fake: Time, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "_SILENT_SECONDS", {True: 0.1, False: 0.1})
+    monkeypatch.setattr(progress, "_LOOK_SECONDS", 0.02)
+    server = serve(error(503, "busy", retry_after="0.5"), Reply(GOOD, delay=0.5))
+    Endpoint("parrot", temperature=0, max_tokens=9).complete(call())
+    place = server.url.removeprefix("http://")
+    said = capsys.readouterr().err
+    assert f"waiting for {place}, 1 request under way, 1 retry, next in " in said
+    assert f"waiting for {place}, 1 request under way, 1 retry\n" in said
 
 
 def test_a_busy_endpoint_defers_a_call_and_never_drops_it(serve: Serve, fake: Time) -> None:
@@ -550,6 +569,36 @@ def test_a_server_that_echoes_the_key_does_not_make_it_known(
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_an_error_that_names_the_other_host(serve: Serve, fake: Time, status: int) -> None:
+    with LoopbackLLM(script(OK)) as other:
+        elsewhere = other.base_url.replace("127.0.0.1", "localhost")
+        serve(Reply(status=status, body="", headers={"Location": f"{elsewhere}/chat/completions?key={KEY}"}))
+        error = fails(endpoint(fake), "redirects to", elsewhere, str(status))
+        assert KEY not in str(error)
+        assert other.requests == []
+    assert fake.waits == []
+
+
+def test_a_reply_over_the_limit_is_a_failure_however_small_it_travels(serve: Serve, fake: Time) -> None:
+    bomb = gzip.compress(b'{"choices": [{"message": {"content": "' + b"z" * (MAX_REPLY_BYTES + 1))
+    server = serve(Reply(body=bomb, headers={"Content-Encoding": "gzip"}), OK)
+    assert endpoint(fake).complete(call()).text == GOOD
+    assert len(server.requests) == 2
+    server.answer = script(Reply(body=bomb, headers={"Content-Encoding": "gzip"}))
+    with pytest.raises(UserError, match="longer than the limit of 32 MiB"):
+        endpoint(fake).complete(call())
+
+
+@pytest.mark.parametrize("usage", [(-5, -7), (10**30, 7), ("11", None), (1.5, True), (float("inf"), [])])
+def test_usage_that_is_no_count_is_counted_here(serve: Serve, fake: Time, usage: Any) -> None:
+    serve(Reply(GOOD, usage=usage))
+    backend = endpoint(fake)
+    done = backend.complete(call())
+    assert done.prompt_tokens == num_tokens(call().messages[0].content)
+    assert done.reply_tokens == (7 if usage[1] == 7 else num_tokens(GOOD))
+
+
 def test_a_lost_connection_does_not_make_the_key_known(serve: Serve, fake: Time) -> None:
     serve(Reply(drop=0))
     with pytest.raises(UserError) as caught:
@@ -601,22 +650,6 @@ def test_a_url_that_is_none(fake: Time, monkeypatch: pytest.MonkeyPatch, url: st
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     with pytest.raises(UserError, match="OPENAI_BASE_URL is no http or https URL"):
         endpoint(fake)
-
-
-def test_without_the_package_the_extra_is_named(fake: Time, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(UserError, match=r"pip install 'personamem\[api\]'"):
-        endpoint(fake).connect()
-
-
-def test_the_package_is_loaded_only_for_calls(python: Python) -> None:
-    code = """
-import sys
-from generation.llm.endpoint import Endpoint
-print(Endpoint("m", temperature=0, max_tokens=1).identity["model"], "openai" in sys.modules)
-"""
-    assert python(code).stdout == "m False\n"
 
 
 # --- pace and threads

@@ -512,3 +512,40 @@ def test_a_call_that_fails_gives_its_reservation_back(path: Path) -> None:
 def test_a_line_can_be_read_back_as_a_call(path: Path) -> None:
     Ledger(path, PRICES).record(**CALL)
     assert PaidCall.model_validate_json(path.read_bytes()) == PaidCall(**CALL, cost=1)
+
+
+# --- what makes no sense
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("prompt_tokens", "-1"),
+        ("prompt_tokens", "true"),
+        ("prompt_tokens", "1.5"),
+        ("reply_tokens", "1" + "0" * 400),
+        ("reply_tokens", "1" * 5_000),
+        ("reply_tokens", "[" * 10_000),
+        ("cost", "Infinity"),
+        ("cost", "NaN"),
+        ("cost", "-1"),
+        ("model", "null"),
+        ("outcome", '"fine"'),
+    ],
+)
+def test_a_line_that_makes_no_sense_is_named(path: Path, key: str, value: str) -> None:
+    line = {"stage": '"s"', "template": '"t"', "model": '"m"', "prompt_tokens": "1", "reply_tokens": "1", "cost": "0.5"}
+    whole = line | {"outcome": '"ok"'}
+    lines = [", ".join(f'"{name}": {text}' for name, text in entry.items()) for entry in (whole, whole | {key: value})]
+    path.write_text("".join(f"{{{text}}}\n" for text in lines))
+    with pytest.raises(UserError, match="line 2 is damaged") as caught:
+        Ledger(path, PRICES)
+    assert "restore the file" in caught.value.hint
+
+
+@pytest.mark.parametrize(("said", "kept"), [(-5, 0), (10**400, 10**12)])
+def test_counts_of_an_endpoint_that_make_no_sense_lose_no_call(path: Path, said: int, kept: int) -> None:
+    ledger = Ledger(path, PRICES)
+    ledger.record(stage="s", template="t", model="m", prompt_tokens=said, reply_tokens=said, outcome="ok")
+    [line] = Ledger(path, PRICES).summary()
+    assert (line.calls, line.prompt_tokens, line.reply_tokens) == (1, kept, kept)

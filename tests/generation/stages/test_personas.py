@@ -30,7 +30,7 @@ CONFIG = Config(topics=TOPICS, personas=300)
 
 @pytest.fixture(scope="module")
 def tasks(banks: Banks) -> list[PersonaTask]:
-    return draw_personas(CONFIG, banks.people)
+    return list(draw_personas(CONFIG, banks.people))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_all_motives_are_equally_often_the_main_one(personas: list[Persona]) -> 
         assert len(persona.secondary_motives) == 3
 
 
-def test_demographics_are_those_of_the_paper(personas: list[Persona]) -> None:
+def test_demographics_are_name_age_gender_and_race(personas: list[Persona]) -> None:
     persona = personas[0]
     assert persona.demographics == (
         f"Name: {persona.name}. Age: {persona.age}. Gender identity: {persona.gender}. Racial identity: {persona.race}."
@@ -129,8 +129,8 @@ def test_profiles_differ(personas: list[Persona]) -> None:
 
 
 def test_the_same_seed_draws_the_same_users_however_many(banks: Banks, tasks: list[PersonaTask]) -> None:
-    assert draw_personas(CONFIG.model_copy(update={"personas": 5}), banks.people) == tasks[:5]
-    assert draw_personas(CONFIG.model_copy(update={"seed": 1}), banks.people) != tasks
+    assert list(draw_personas(CONFIG.model_copy(update={"personas": 5}), banks.people)) == tasks[:5]
+    assert list(draw_personas(CONFIG.model_copy(update={"seed": 1}), banks.people)) != tasks
 
 
 def test_a_profile_that_does_not_name_the_user_is_sent_back(tasks: list[PersonaTask]) -> None:
@@ -211,12 +211,12 @@ def test_all_bad_lines_are_listed_with_their_numbers(tmp_path: Path, banks: Bank
     with pytest.raises(UserError) as caught:
         draw_personas(with_source(tmp_path / "people.jsonl", content), banks.people)
     assert str(tmp_path / "people.jsonl") in caught.value.message
-    assert re.findall(r"line (\d+): no ", caught.value.message) == ["2", "4", "5", "6", "7"]
+    assert re.findall(r"line (\d+)(?::| is) no ", caught.value.message) == ["2", "4", "5", "6", "7"]
     assert "persona" in caught.value.hint
 
 
 def test_of_very_many_bad_lines_the_rest_is_counted(tmp_path: Path, banks: Banks) -> None:
-    with pytest.raises(UserError, match=r"line 10: no JSON [^;]*; and 5 more"):
+    with pytest.raises(UserError, match=r"line 10 is no JSON: [^;]*; and 5 more"):
         draw_personas(with_source(tmp_path / "people.jsonl", "bad\n" * 15), banks.people)
 
 
@@ -229,8 +229,31 @@ def test_too_few_lines_are_an_error_that_names_both_numbers(tmp_path: Path, bank
 def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
     path = tmp_path / "people.jsonl"
     path.write_bytes('{"persona": "Müller"}'.encode("latin-1"))
-    with pytest.raises(UserError, match=r"people\.jsonl is not UTF-8"):
+    with pytest.raises(UserError, match=r"people\.jsonl, line 1: byte 14 .* is not UTF-8"):
         read_descriptions(path)
+
+
+@pytest.mark.parametrize(
+    "line", ["[" * 100_000, "1" * 5_000, "null", "[]", '"x"', '{"persona": null}', '{"persona": ["x"]}', "\0"]
+)
+def test_a_line_of_any_other_form_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "people.jsonl"
+    path.write_text(f'{{"persona": "fine"}}\n{line}\n')
+    with pytest.raises(UserError, match=r"people\.jsonl: line 2"):
+        read_descriptions(path)
+
+
+def test_descriptions_are_made_encodable(tmp_path: Path) -> None:
+    path = tmp_path / "people.jsonl"
+    path.write_text('{"persona": "a \\ud83d diver\\u0000 \\ud83d\\ude42"}')
+    assert read_descriptions(path) == ["a \ufffd diver\ufffd 🙂"]
+
+
+def test_a_million_users_are_drawn_one_by_one(banks: Banks) -> None:
+    million = draw_personas(CONFIG.model_copy(update={"personas": 1_000_000}), banks.people)
+    assert len(million) == 1_000_000
+    assert [task.persona.persona_id for task in million[999_998:]] == [999_998, 999_999]
+    assert million[5:][3] == million[8]
 
 
 def test_an_absent_file_is_named(tmp_path: Path) -> None:

@@ -149,7 +149,7 @@ def test_another_sample_is_refused(tmp_path: Path, key: Key) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"format": "personamem-ann', "is not JSON: Unterminated string"),
+        ('{"format": "personamem-ann', "is no JSON: Unterminated string"),
         ("{}", "holds no answers of a rater"),
         ('[{"best": "a"}]', r"cannot be understood: 0\.data: Field required"),
         ('{"format": "personamem-annotations", "version": 1}', "cannot be understood: sample: Field required"),

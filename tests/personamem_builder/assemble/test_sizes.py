@@ -44,6 +44,22 @@ def test_what_is_no_number_of_sessions(text: str) -> None:
     assert raised.value.hint == "write 15, or a range such as 1-10"
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("10000", "has more than 4 digits"),
+        ("9" * 5_000, "has more than 4 digits"),
+        ("1-" + "9" * 5_000, "has more than 4 digits"),
+        ("1-101", "is a range of more than 100 sizes"),
+    ],
+)
+def test_more_sessions_or_sizes_than_anybody_has(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as raised:
+        chosen_sizes((), text, None)
+    assert len(raised.value.message) < 100
+    assert len(chosen_sizes((), "9900-9999", None)) == 100
+
+
 @pytest.mark.parametrize("split", ["64k", "32K", "", "10blocks"])
 def test_an_unknown_split(split: str) -> None:
     with pytest.raises(UserError) as raised:

@@ -112,7 +112,10 @@ def test_a_symmetric_benchmark_passes_but_as_often_as_the_levels_of_the_limits_s
 # --- leaks
 
 
-@pytest.mark.parametrize("name", CONTROLS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if number % 2 else []) for number, name in enumerate(CONTROLS)],
+)
 def test_a_leak_is_named_and_nothing_else(name: str) -> None:
     control = CONTROLS[name]
     found = audited(symmetric(leak=control.leak))
@@ -141,6 +144,7 @@ def test_a_cue_word_is_said() -> None:
     assert overall.note.startswith(f'the right option has "{ADVERBS[0]}" in ')
 
 
+@pytest.mark.slow
 def test_evidence_after_the_end_is_named_and_nothing_else() -> None:
     split = controls.evidence_after_end(symmetric())
     [failed] = audited(split).failed

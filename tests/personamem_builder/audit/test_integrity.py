@@ -262,6 +262,19 @@ def test_repeats_depend_neither_on_the_order_of_questions_nor_on_that_of_options
 # --- what a source lacks
 
 
+def test_users_who_share_one_id_are_told_apart_by_the_profile_that_their_history_shows() -> None:
+    parts = Parts()
+    for number, context in enumerate(parts.contexts):
+        messages = [{"role": "system", "content": "ab"[number]}, *context.messages[1:]]
+        parts.contexts[number] = context._replace(messages=messages)
+    assert found(parts.split)["wrong_persona"].value == 0
+    parts.contexts = [context._replace(persona_id=0) for context in parts.contexts]
+    for row in parts.rows:
+        row["persona_id"] = 0
+    finding = found(parts.split)["wrong_persona"]
+    assert (finding.value, finding.examples) == (10, ("q10", "q11", "q12", "q13", "q14"))
+
+
 def test_without_contexts() -> None:
     needs = {check: f.needs for check, f in found(replace(Parts().split, contexts=None)).items() if f.needs}
     assert needs == dict.fromkeys(

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from small_datasets import make_dataset
 
 from generation.errors import UserError
+from generation.resources import install_hint
 from personamem_builder import statistics
 from personamem_builder.audit.gates import judge, read_gates
 from personamem_builder.audit.model import model_findings
@@ -234,4 +235,4 @@ def test_without_lm_eval_the_error_says_what_to_install(generated: Path, monkeyp
     monkeypatch.setitem(sys.modules, "lm_eval._cli", None)
     result = invoke(generated, "--model", "personamem-floor")
     assert isinstance(result.exception, UserError)
-    assert result.exception.hint == "pip install 'personamem[eval]'"
+    assert result.exception.hint == install_hint("eval")

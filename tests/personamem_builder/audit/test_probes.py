@@ -157,6 +157,7 @@ def small_benchmarks(draw: st.DrawFn) -> AuditedSplit:
 
 @settings(max_examples=25)
 @given(small_benchmarks(), st.randoms(use_true_random=False))
+@pytest.mark.slow
 def test_any_number_of_options_and_their_order_tells_nothing(split: AuditedSplit, rng: random.Random) -> None:
     moved = []
     for row in split.rows:
@@ -218,6 +219,7 @@ def test_findings_are_overall_and_for_each_type() -> None:
         assert (finding.n, finding.clusters, finding.chance) == (len(own), 10, 0.5)
 
 
+@pytest.mark.slow
 def test_another_process_finds_the_same(python: Callable[..., Any]) -> None:
     split = symmetric(5, each=10)
     code = (

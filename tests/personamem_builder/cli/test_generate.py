@@ -239,7 +239,7 @@ def test_a_file_of_personas_can_be_mended_and_the_command_typed_again(run: Run, 
     path = config("persona_source: people.jsonl")
     source = path.parent / "people.jsonl"
     source.write_text('{"persona": "a beekeeper"}\nno JSON\n')
-    fails(run(path), f"persona_source: {source}: line 2: no JSON", "each line must be a JSON object")
+    fails(run(path), f"persona_source: {source}: line 2 is no JSON", "each line must be a JSON object")
     source.write_text('{"persona": "a beekeeper who plays chess"}\n{"persona": "a diver"}\n')
     outcome = run(path)
     assert outcome.err.startswith("next: ")
@@ -275,7 +275,7 @@ def test_an_unknown_backend_or_stage_is_named(run: Run, backend: str, complaint:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--workers", "0"], "0 is not in the range x>=1"),
+        (["--workers", "0"], "0 is not in the range 1<=x<=256"),
         (["--output", "mine"], "No such option"),
     ],
 )

@@ -24,6 +24,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _no_calls_yet() -> None:
     small_memories.CALLS.clear()
     small_memories.KEY.clear()
+    small_memories.BROKEN.clear()
 
 
 def run(data: Path, system: str, *more: str | Path) -> Outcome:
@@ -126,18 +127,105 @@ def test_two_systems_are_compared_in_pairs(generated: Path, tmp_path: Path) -> N
         (("--set", "unit"), "--set unit is no setting"),
         (("--set", "unit=word"), "unit=word: there is no such unit"),
         (("--set", "size=3"), "bm25 has no setting size"),
+        (("--k", "-3"), "k=-3: a memory system is asked for one memory or more"),
+        (("--k", "99999999999"), "k=99999999999: a memory system is asked for 1,000,000 memories at most"),
         (("--timeout", "0"), "a system needs time"),
+        (("--timeout", "nan"), "a system needs time"),
+        (("--timeout", "1e300"), "not more than 1e+06 seconds"),
+        (("--set", "unit=" + "9" * 5000), "--set unit is no YAML: line 1, column 1: "),
+        (("--set", "unit=2021-13-45"), "'2021-13-45' is no timestamp"),
+        (("--set", "unit=" + "[" * 3000), "--set unit"),
+        (("--system", "full", "--out", "out"), "full is a control whose results cannot be kept"),
+        (("--system", "wrong-user", "--out", "out"), "wrong-user is a control whose results cannot be kept"),
         (("--split", "64k"), "has no split '64k'"),
         (("--system", "recent"), "memory=recent takes tokens or sessions"),
         (("--system", "recent", "--set", "tokens=0"), "tokens=0 is no positive whole number"),
         (("--system", "none", "--set", "tokens=5"), "none is a control"),
     ],
 )
-def test_bad_input_is_an_error(arguments: tuple[str, ...], message: str, generated: Path) -> None:
+def test_bad_input_is_an_error(
+    arguments: tuple[str, ...], message: str, generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     outcome = personamem("memory", "run", "--data", generated, *arguments)
     assert outcome.exit_code == 1
     assert message in outcome.err
     assert outcome.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("broken", ["search", "add_session", "2"], ids=["queries", "sessions", "one session"])
+def test_a_run_with_failures_fails_and_the_same_command_mends_it(generated: Path, tmp_path: Path, broken: str) -> None:
+    expected = run(generated, "small_memories:Flaky", "--out", tmp_path / "sound", "--json")
+    assert expected.exit_code == 0
+    small_memories.BROKEN.add(broken)
+    for _ in range(2):  # a failure is kept, and stays one
+        outcome = run(generated, "small_memories:Flaky", "--out", tmp_path / "out", "--json")
+        assert outcome.exit_code == 1
+        found = json.loads(outcome.out)
+        asked = len(list(iter_examples("32k", data=generated)))
+        assert found["failed_queries"] == (asked if broken == "search" else 0)
+        assert (found["failed_sessions"] > 0) == (broken != "search")
+        assert f"failed at {found['failed_queries']} queries and {found['failed_sessions']} sessions" in outcome.err
+        assert "the server is down" in outcome.err
+        assert "the same command goes on" in outcome.err
+    small_memories.BROKEN.clear()
+    outcome = run(generated, "small_memories:Flaky", "--out", tmp_path / "out", "--json")
+    assert outcome.exit_code == 0, outcome.err
+    mended, sound = json.loads(outcome.out), json.loads(expected.out)
+    assert mended["digest"] == sound["digest"]
+    assert [mended["costs"][key] for key in ("sessions", "tokens")] == [
+        sound["costs"][key] for key in ("sessions", "tokens")
+    ]
+    small_memories.CALLS.clear()
+    assert run(generated, "small_memories:Flaky", "--out", tmp_path / "out").exit_code == 0
+    assert small_memories.CALLS == []
+
+
+@pytest.mark.parametrize("control", [["none"], ["oracle"], ["recent", "--set", "tokens=500"]], ids=lambda c: c[0])
+def test_what_a_control_shows_can_be_kept_and_compared(generated: Path, tmp_path: Path, control: list[str]) -> None:
+    name, *settings = control
+    alone = measures(run(generated, name, *settings, "--json"))
+    outcome = run(generated, name, *settings, "--out", tmp_path / name)
+    assert outcome.exit_code == 0, outcome.err
+    assert f'"memory": "{name}"' in outcome.err
+    assert '"store"' not in outcome.err
+    assert run(generated, "bm25", "--out", tmp_path / "bm25").exit_code == 0
+    compared = personamem("memory", "compare", tmp_path / "bm25", tmp_path / name, "--data", generated, "--json")
+    assert compared.exit_code == 0, compared.err
+    lines = {line["name"]: line["second"] for line in json.loads(compared.out)["measures"]}
+    assert lines["evidence recall"] == pytest.approx(alone["evidence recall"])
+    assert lines["tokens per query"] == pytest.approx(alone["tokens per query"])
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("store.json", lambda text: "{", "store.json is no JSON"),
+        ("store.json", lambda text: text.replace('"k": 5', '"k": "5"'), "store.json: k: "),
+        ("store.json", lambda text: text.replace('"split": "32k"', '"split": 3'), "store.json: split: "),
+        ("store.json", lambda text: "[" * 100_000, "store.json: lists and mappings are nested deeper"),
+        ("questions.jsonl", lambda text: "[1]\n" + text, "questions.jsonl, line 1"),
+        ("questions.jsonl", lambda text: text.replace('"memories":[[', '"memories":[[3,', 1), "line 1: memories.0"),
+        ("questions.jsonl", lambda text: text.replace('"error":""', '"error":null', 1), "line 1: error: "),
+        ("questions.jsonl", lambda text: text.replace('"tokens":', '"tokens":-', 1), "line 1: tokens: "),
+        ("sessions.jsonl", lambda text: text.replace('"seconds":', '"second":', 1), "line 1: seconds: "),
+        ("sessions.jsonl", lambda text: '{"usage": ' + "9" * 5000 + "}\n", "line 1 is no JSON"),
+    ],
+)  # fmt: skip
+def test_damaged_results_are_named_by_file_line_and_key(
+    generated: Path, tmp_path: Path, name: str, change: Any, message: str
+) -> None:
+    assert run(generated, "small_memories:Last", "--k", "5", "--out", tmp_path / "a").exit_code == 0
+    path = tmp_path / "a" / name
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for outcome in (
+        run(generated, "small_memories:Last", "--k", "5", "--out", tmp_path / "a"),
+        personamem("memory", "compare", tmp_path / "a", tmp_path / "a", "--data", generated),
+    ):
+        assert outcome.exit_code == 1
+        assert message in outcome.err
+        assert "hint: " in outcome.err
 
 
 def test_the_official_release_has_no_oracle_and_no_rules_but_can_be_searched(dataset_folder: Path) -> None:

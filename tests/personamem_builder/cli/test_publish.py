@@ -13,7 +13,9 @@ from hub_client import HubClient
 from loopback_hub import LoopbackHub
 from small_datasets import make_dataset
 
+from generation.errors import UserError
 from personamem_builder.dataset.folder import AUDIT, read_manifest
+from personamem_builder.publish.release import Wishes, prepare
 
 REPO = "org/personamem"
 
@@ -193,6 +195,30 @@ def test_without_an_audit_that_passed_it_is_refused_or_says_so(
     outcome = run("publish", first, REPO, "--tag", "v1.0.0", "--allow-failed-audit")
     assert outcome.exit_code == 0, outcome.err
     assert reason in on_hub(hub, "v1.0.0")["README.md"].decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{", "is no JSON"),
+        ("[" * 100_000, "nested deeper than the limit"),
+        ("[]", "audit.json: "),
+        ("{}", "digest: Field required; splits: Field required"),
+        ('{"digest": 3, "splits": {}}', "digest: "),
+        (
+            '{"digest": "x", "splits": [{"split": "32k", "findings": [{}]}]}',
+            "splits.0.findings.0.check: Field required",
+        ),
+        ('{"digest": "x", "splits": ' + "9" * 5_000 + "}", "over the limit of 19"),
+    ],
+)
+def test_a_damaged_audit_is_named(first: Path, text: str, fault: str) -> None:
+    (first / AUDIT).write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as raised:
+        prepare(first, Wishes(REPO, "v1.0.0"))
+    assert str(first / AUDIT) in raised.value.message
+    assert fault in raised.value.message
+    assert "personamem audit" in raised.value.hint
 
 
 def test_a_secret_on_the_card_is_refused(run: Here, hub: LoopbackHub, first: Path) -> None:

@@ -17,6 +17,7 @@ from small_leaks import make_fair_run, plant, questions_of
 from small_runs import CLI, TINY, contents
 
 from generation.config import load_config
+from generation.resources import install_hint
 from generation.store import RunStore
 from personamem_builder.cli import cli, main
 
@@ -143,7 +144,7 @@ def test_the_no_context_filter(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
     ("arguments", "message", "hint"),
     [
         (["absent"], "absent is no run", "make one: personamem generate"),
-        (["run", "--gates", "absent.yaml"], "absent.yaml cannot be read as YAML", "see "),
+        (["run", "--gates", "absent.yaml"], "absent.yaml: No such file", "see "),
         (["run", "--backend", "parrot"], "there is no backend 'parrot'", "give one of openai:MODEL"),
         (["run", "--backend", "sessions=offline"], "--backend sessions=offline: only questions are rewritten", "leave"),
         (["run", "--no-context", "parrot"], "there is no backend 'parrot'", "give one of openai:MODEL"),
@@ -187,9 +188,7 @@ def test_a_run_of_another_configuration_or_with_banks_of_its_own(run: Run, tmp_p
 
 def test_without_scikit_learn_it_says_what_to_install(python: Callable[..., Any], made: Path) -> None:
     done = python(f"import sys; sys.modules['sklearn'] = None\n{CLI}", "refine", str(made / "run"), exits=1)
-    assert done.stderr == (
-        "error: an audit needs sklearn, which is not installed\nhint: pip install 'personamem[audit]'\n"
-    )
+    assert done.stderr == (f"error: an audit needs sklearn, which is not installed\nhint: {install_hint('audit')}\n")
 
 
 def test_the_help_loads_nothing_heavy(python: Callable[..., Any]) -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from small_runs import make_run, tiny_work
 
 from generation.records import Persona
+from generation.resources import install_hint
 from generation.store import RunStore
 from personamem_builder.cli import cli, main
 
@@ -100,7 +101,7 @@ def test_without_matplotlib_the_text_is_still_shown(run: Run, folder: Path, monk
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     outcome = run(folder, "--topic", "writing", "--out", "picture.svg")
     assert "(persona 0), writing" in outcome.out
-    fails(outcome, "drawing needs matplotlib", "pip install 'personamem[plots]'")
+    fails(outcome, "drawing needs matplotlib", install_hint("plots"))
 
 
 def test_an_interrupted_run_says_to_finish_it(run: Run, tmp_path: Path) -> None:
@@ -125,4 +126,4 @@ def test_the_run_is_left_as_it_was(run: Run, folder: Path) -> None:
     config = (folder / "config.json").read_text()
     run(folder, "--topic", "writing")
     assert json.loads(config) == tiny_work().fingerprint()
-    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "stages"]
+    assert sorted(path.name for path in folder.iterdir()) == [".lock", "config.json", "stages"]

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from small_datasets import make_dataset
+from small_results import DATE, right, write_results
 
 from generation.errors import UserError
 from personamem_builder.cli.view import view
@@ -85,3 +86,14 @@ def test_it_serves_on_this_computer_until_ctrl_c(generated, tmp_path):
     assert process.returncode == 0
     assert "Traceback" not in talk
     assert talk.endswith("ended\n")
+
+
+def test_results_that_cannot_be_read_are_named_and_hide_no_others(run, generated, tmp_path):
+    write_results(tmp_path / "results" / "good", generated, "org/good", right)
+    broken = tmp_path / "results" / "bad" / f"results_{DATE}.json"
+    broken.parent.mkdir()
+    broken.write_text("{", encoding="utf-8")
+    done = run(generated, "--split", "32k", "--out", "page", "--results", tmp_path / "results")
+    assert isinstance(done.exception, UserError)
+    assert str(broken) in done.exception.message
+    assert "org/good" in (tmp_path / "page" / "data" / "index.js").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from bisect import bisect_right
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,13 @@ import yaml
 from small_datasets import make_dataset
 
 from generation.errors import UserError
+from generation.resources import data_dir
+from generation.tokenizer import num_tokens
+from personamem_builder.contexts import iter_contexts
 from personamem_builder.dataset.card import render_card, split_card
-from personamem_builder.dataset.folder import read_manifest
+from personamem_builder.dataset.folder import contexts_path, read_manifest
 from personamem_builder.dataset.front_matter import to_yaml
+from personamem_builder.dataset.load import read_questions
 
 Manifest = dict[str, Any]
 
@@ -312,3 +317,36 @@ def test_datasets_enforces_what_the_card_says(python: Callable[..., Any], genera
     card.write_text(text.replace("num_examples: 64", "num_examples: 65"), encoding="utf-8")
     code = "from datasets import load_dataset; load_dataset('personamem', split='32k')"
     assert "NonMatchingSplitsSizesError" in python(code, PYTHONPATH="", exits=1).stderr
+
+
+def test_the_columns_hold_what_the_card_says(generated: Path) -> None:
+    contexts = {row["shared_context_id"]: row for row in iter_contexts(generated / contexts_path("32k"))}
+    roles = set(re.findall(r"`(\w+)`", meaning("option_roles")))
+    blocks = set()
+    for row in read_questions(generated, "32k").to_pylist():
+        context, end = contexts[row["shared_context_id"]], row["end_index_in_shared_context"]
+        starts, topics = context["session_starts"], context["session_topics"]
+        tokens = [num_tokens(message["content"]) for message in context["messages"]]
+        block = [bisect_right(starts, place) - 1 for place in range(len(tokens))]
+        question = num_tokens(row["user_question_or_message"])
+        distance = row["distance_to_ref_in_tokens"]
+        reference = next(i for i in row["evidence_message_indices"] if sum(tokens[i:end]) + question == distance)
+
+        filler = [i for i in range(end) if not topics[block[i]]]
+        assert row["num_irrelevant_tokens"] == sum(tokens[i] for i in filler)
+        assert row["context_length_in_tokens"] == sum(tokens[:end]) + question
+        assert row["context_length_in_letters"] == sum(len(m["content"]) for m in context["messages"][:end])
+        assert row["distance_to_ref_in_blocks"] == len({block[i] for i in range(reference, end) if i not in filler})
+        share = distance / row["context_length_in_tokens"]
+        assert row["distance_to_ref_proportion_in_context"] == pytest.approx(share, rel=1e-5)
+        assert set(row["option_roles"]) <= roles
+        assert context["num_tokens"] == sum(tokens)
+        blocks.add(row["distance_to_ref_in_blocks"])
+    assert min(blocks) == 1, "1 if it stands in the last one"
+    assert "fillers" in meaning("num_irrelevant_tokens")
+
+
+def meaning(column: str) -> str:
+    content = (data_dir("hub_card") / "columns.yaml").read_text(encoding="utf-8")
+    texts: dict[str, str] = yaml.safe_load(content)["benchmark"]
+    return texts[column]

@@ -119,6 +119,7 @@ def test_another_number_of_variants_gives_other_data_of_the_same_run() -> None:
     assert digest(fresh_dataset(TINY, None, "32k")) != digest(folder)
 
 
+@pytest.mark.slow
 def test_another_process_with_another_cache_makes_the_same_data(python: Python, filled: Path, config: str) -> None:
     (folder,) = (filled / "personamem" / "fresh").glob("*/personamem-*")
     assert python(MAKE, config).stdout.strip() == digest(folder)
@@ -251,3 +252,13 @@ def test_the_seed_of_metadata_takes_the_place_of_the_configurations_own() -> Non
 def test_metadata_that_make_no_sense(metadata: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         recipe_of(metadata)
+
+
+def test_a_shipped_example_can_be_named_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    recipe = recipe_of({"config": "examples/tiny.yaml", "seed": 7})
+
+    assert recipe is not None
+    assert recipe.fingerprint == read_recipe(TINY, 7).fingerprint
+    assert recipe.words.startswith("examples/tiny.yaml")

@@ -163,17 +163,33 @@ def test_a_stream_reads_the_row_groups_that_it_needs(
         assert name not in sent
 
 
-def test_other_datasets_cost_one_small_request(hub: LoopbackHub, client: HubClient, tmp_path: Path) -> None:
-    assert client.call(hub_reads.load, "org/other", split="train") == [{"x": 1}]
-    about_us = [r for r in hub.requests if "manifest" in r.path]
-    assert [r.method for r in about_us] == ["HEAD"]
+def test_other_datasets_cost_no_request(hub: LoopbackHub, tmp_path: Path) -> None:
+    def asked(folder: str, ours: bool) -> list[str]:
+        hub.requests.clear()
+        with HubClient(hub.url, tmp_path / folder) as fresh:
+            assert fresh.call(hub_reads.load, "org/other", split="train", ours=ours) == [{"x": 1}]
+        return sorted(f"{r.method} {r.path}" for r in hub.requests)
+
+    for folder in ("plain", "ours"):
+        (tmp_path / folder).mkdir()
+    plain, with_us = asked("plain", False), asked("ours", True)
+    assert with_us == plain != []
+    assert not [line for line in with_us if "manifest" in line]
 
     hub.requests.clear()
-    assert client.call(hub_reads.load_offline, "org/other", split="train") == [{"x": 1}]
-    (tmp_path / "rows.jsonl").write_text('{"x": 2}\n')
-    rows = client.call(hub_reads.load, "json", data_files=str(tmp_path / "rows.jsonl"), split="train")
-    assert rows == [{"x": 2}]
+    with HubClient(hub.url, tmp_path / "ours") as client:
+        assert client.call(hub_reads.load_offline, "org/other", split="train") == [{"x": 1}]
+        (tmp_path / "rows.jsonl").write_text('{"x": 2}\n')
+        rows = client.call(hub_reads.load, "json", data_files=str(tmp_path / "rows.jsonl"), split="train")
+        assert rows == [{"x": 2}]
     assert hub.requests == []
+
+
+def test_a_dataset_that_is_not_there_is_asked_for_by_datasets_alone(hub: LoopbackHub, client: HubClient) -> None:
+    for name in ("org/none", "none"):
+        with pytest.raises(RuntimeError):
+            client.call(hub_reads.load, name, split="train")
+    assert not [r for r in hub.requests if "manifest" in r.path]
 
 
 def test_a_version_that_was_superseded_says_so_once(hub: LoopbackHub, client: HubClient, tmp_path: Path) -> None:

@@ -395,3 +395,39 @@ def test_contexts_edited_in_place(dataset_folder: Path, cache: str, tmp_path: Pa
     assert before[0]["context"][0]["content"] == "edited"
     after = datasets.load_dataset(str(folder), split="32k", cache_dir=cache)
     assert after[0]["context"][0]["content"] == "edited"
+
+
+READ_ONLY = """
+import sys
+import personamem_builder
+import datasets
+try:
+    if sys.argv[1] == "ours":
+        personamem_builder.load_dataset("32k")
+    else:
+        datasets.load_dataset("personamem", split="32k")
+except Exception as error:
+    print(type(error).__name__, error)
+print(len(list(personamem_builder.iter_examples("32k"))))
+"""
+
+
+@pytest.mark.parametrize("how", ["ours", "theirs"])
+def test_a_cache_that_cannot_be_written_is_said_in_words(
+    python: Python, dataset_folder: Path, tmp_path: Path, how: str
+) -> None:
+    (tmp_path / "file").touch()  # a folder without rights would do for others than root
+    told = python(READ_ONLY, how, PERSONAMEM_DATA=str(dataset_folder), HF_HOME=str(tmp_path / "file" / "home")).stdout
+    message, hint, count = told.splitlines()
+    assert message.startswith(f"UserError datasets cannot write its cache, {tmp_path / 'file' / 'home'}")
+    assert "HF_HOME" in hint
+    assert "iter_examples" in hint
+    assert count == "17"
+
+
+@pytest.mark.parametrize("split", ["32k", "128k", "1M"])
+def test_a_split_in_the_place_of_the_name(elsewhere: Path, split: str) -> None:
+    with pytest.raises(UserError) as raised:
+        datasets.load_dataset(split)
+    assert raised.value.message == f"load_dataset({split!r}): {split} is a split"
+    assert raised.value.hint == f'load_dataset("personamem", split="{split}")'

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_manifests import small_manifest
 
 from generation.errors import UserError
 from personamem_builder.dataset.folder import changed_files
@@ -18,8 +19,7 @@ from personamem_builder.official.hub import OFFICIAL_REVISION, ReleaseDownload
 def fake_folder(folder: Path, **changes: Any) -> Path:
     """A folder that says of itself that it is a dataset, which is all that finding one looks at."""
     folder.mkdir(parents=True)
-    manifest = {"format": "personamem", "schema_version": 1, "digest": folder.name, "splits": {"32k": {}}, "files": {}}
-    (folder / "manifest.json").write_text(json.dumps(manifest | changes))
+    (folder / "manifest.json").write_text(json.dumps(small_manifest(**changes)))
     return folder
 
 
@@ -103,11 +103,11 @@ def test_a_dataset_of_a_newer_personamem(tmp_path: Path) -> None:
     with pytest.raises(UserError) as raised:
         resolve_data(folder)
     assert raised.value.message == f"{folder} has schema version 2, this personamem reads up to 1"
-    assert "--upgrade" in raised.value.hint
+    assert "newer personamem" in raised.value.hint
 
 
 def test_a_split_that_the_dataset_lacks(tmp_path: Path) -> None:
-    source = resolve_data(fake_folder(tmp_path / "mine", splits={"32k": {}, "1M": {}}))
+    source = resolve_data(fake_folder(tmp_path / "mine", splits=("32k", "1M")))
     assert split_folder(source, "1M") == source.folder
     with pytest.raises(UserError) as raised:
         split_folder(source, "128k")

@@ -243,7 +243,21 @@ def test_any_text_gives_an_offered_letter_or_none(text: str, n_options: int) -> 
     assert extract_choice(text, n_options) in (None, *ascii_lowercase[:n_options])
 
 
-ADVERSARIAL = ["(", "<final_answer>", "<final_answer>(a) ", "<think>", " ", " \n", "\\boxed{", "not (b) "]
+ADVERSARIAL = [
+    "(",
+    "<final_answer>",
+    "<final_answer>(a) ",
+    "<think>",
+    " ",
+    " \n",
+    "\\boxed{",
+    "not (b) ",
+    "(a), ",
+    "a ",
+    "eliminated: (a) ",
+    "all but ",
+    "conclusion ",
+]
 
 
 @pytest.mark.parametrize("piece", ADVERSARIAL)
@@ -325,6 +339,132 @@ def collected_cases() -> list[dict[str, Any]]:
     if not SHEET.is_file():
         pytest.skip("the sheet of collected replies, shared/data/answer_extraction_cases.jsonl, is not here")
     return [json.loads(line) for line in SHEET.read_text(encoding="utf-8").splitlines()]
+
+
+# Replies that list what they eliminated beside what they choose, as a person would read them.
+ELIMINATED: list[tuple[str, str | None]] = [
+    ("Conclusion: (B). Eliminated: (A), (C), (D).", "b"),
+    ("Eliminated: (A), (C), (D). Conclusion: (B).", "b"),
+    ("Verdict: B. Ruled out: A, C and D.", "b"),
+    ("Ruled out: A, C, D. Verdict: B.", "b"),
+    ("Decision: (B), eliminating (A), (C) and (D).", "b"),
+    ("**Decision:** Option B\n\n**Eliminated:** Options A, C, D", "b"),
+    ("Verdict: B\n\nEliminated:\n- A: too generic\n- C: outdated\n- D: wrong topic", "b"),
+    ("Rejected:\n- (A)\n- (C)\n- (D)\n\nConclusion: (B)", "b"),
+    ("Conclusion: (B)\nRejected:\n(A)\n(C)\n(D)", "b"),
+    ("Eliminated (A), (C), (D) → (B)", "b"),
+    ("(A), (C) and (D) are eliminated. (B)", "b"),
+    ("(A), (C), (D) eliminated; (B) remains.", "b"),
+    ("(A) and (C) have been ruled out, (D) is wrong. In conclusion, (B).", "b"),
+    ("Discarded: (a), (c), (d). Therefore (b).", "b"),
+    ("After elimination of (a), (c) and (d), my decision is (b).", "b"),
+    ("Wrong options: (A), (C), (D). Kept: (B).", "b"),
+    ("Remaining: B. Crossed out: A, C, D.", "b"),
+    ("Distractors: (a), (c), (d). Chosen option: (b).", "b"),
+    ("All options but (B) are eliminated.", "b"),
+    ("I eliminated everything except (B).", "b"),
+    ("Only (B) was not eliminated.", "b"),
+    ("Not eliminated: (B). Eliminated: (A), (C), (D).", "b"),
+    ("A ❌, B ✅, C ❌, D ❌", "b"),
+    ("(A) ✗ (B) ✓ (C) ✗ (D) ✗", "b"),
+    ("Fazit: B. Ausgeschlossen: A, C und D.", "b"),
+    ("Conclusión: B. Descartadas: A, C y D.", "b"),
+    ("Conclusion : (B). Éliminées : (A), (C), (D).", "b"),
+    ("结论：B。排除：A、C、D。", "b"),
+    ("Вывод: (B). Исключены: (A), (C), (D).", "b"),
+    ("Final: (b). Excluded: (a), (c), (d).", "b"),
+    ("Judgment: b - rejected a, c and d", "b"),
+    ("My verdict is (D); I reject (A), (B) and (C).", "d"),
+    ("Conclusion: (A). Eliminated: (B), (C), (D).", "a"),
+    ("Conclusion: A. Eliminated: B, C, D.", "a"),
+    ("Eliminated: B, C, D. Conclusion: A", "a"),
+    ("Eliminated: (b) because it is old, (c) since it is generic, (d) as it is for another user. Verdict: (a)", "a"),
+    ("Verdict: (c). Eliminated: (a) (generic), (b) (outdated), (d) (invented).", "c"),
+    ("Eliminated: (A), (C), (D), (B) is the answer", "b"),
+    ("A is wrong, B is right, C is wrong, D is wrong.", "b"),
+    ("<final_answer>Conclusion: (B). Eliminated: (A), (C), (D).", "b"),
+    ("Conclusion: B. I ruled out options A, C, and D because they are outdated.", "b"),
+    ("Options (a), (c), and (d) can be ruled out. The conclusion is therefore (b).", "b"),
+    ("Conclusion: the fitting reply is (b). Dismissed: (a), (c), (d)", "b"),
+    ("Eliminated: (A), (C), (D).", None),
+    ("Eliminated: (A), (B), (C), (D).", None),
+    ("Conclusion: (A), (C) and (D) are eliminated.", None),
+    ("Conclusion: (B) is eliminated.", None),
+    ("Conclusion: (B) and (C). Eliminated: (A), (D).", None),
+    ("Verdict: B or C. Ruled out: A, D.", None),
+    ("Conclusion: none of them. Eliminated: (A), (B), (C), (D).", None),
+    ("Decision: not (B). Eliminated: (A).", None),
+    ("Verdict: eliminate (B).", None),
+    ("Eliminated (A) and (C), leaving (B) or (D).", None),
+    ("Remaining: (B), (D). Eliminated: (A), (C).", None),
+    ("Conclusion: I cannot decide. Ruled out: (a).", None),
+    ("Verdict pending. Rejected: (d).", None),
+    ("Conclusion: (E). Eliminated: (A), (B), (C), (D).", None),
+    ("Decision: a compromise. Eliminated: (b), (c).", None),
+    ("All but (B) and (C) are eliminated.", None),
+    ("Verdict on (A): rejected. Verdict on (C): rejected.", None),
+    ("Wrong: A, C, D.", None),
+    ("None survives: (a), (b), (c) and (d) are ruled out.", None),
+    ("(A) ❌ (B) ❌ (C) ❌ (D) ❌", None),
+    ("Final choice: (B); not (A), (C), (D)", "b"),
+    ("Not A, C or D. Conclusion: B", "b"),
+    ("By process of elimination ((A), (C), (D) are out), the answer must be (B).", "b"),
+    ("Eliminated options: (A), (C), (D)\nSelected option: (B)", "b"),
+    ("Selected: B\nEliminated: A, C, D", "b"),
+    ("Winner: (c). Losers: (a), (b), (d).", "c"),
+    ("Conclusion — (B) — after ruling out (A), (C), (D).", "b"),
+    ("I rule out (A), (C) and (D). So (B).", "b"),
+    ("I rule out (A), (C) and (D). That leaves (B).", "b"),
+    ("(A), (C), and (D) don't fit. Conclusion: (B).", "b"),
+    ("Conclusion: (B). The others, (A), (C) and (D), do not fit.", "b"),
+    ("Conclusion: (B). (A), (C), (D) do not match the profile.", "b"),
+    ("Conclusion: The user would like (B). Eliminated: (A), (C), (D).", "b"),
+    ("My conclusion is that (B) fits. Eliminated: (A), (C), (D).", "b"),
+    ("Conclusion: (B)\nEliminated: (A) [generic], (C) [old], (D) [wrong user]", "b"),
+    ("Eliminated: (A) [generic], (C) [old], (D) [wrong user]\n\nConclusion: (B)", "b"),
+    ("**Conclusion**\n(B)\n\n**Eliminated**\n(A), (C), (D)", "b"),
+    (
+        "## Verdict\n\nOption (b)\n\n## Eliminated\n\n- Option (a): generic\n- Option (c): old\n- Option (d): wrong",
+        "b",
+    ),
+    ("Result: (B). Eliminated: (A), (C), (D).", "b"),
+    ("Outcome: (B). Eliminated: (A), (C), (D).", "b"),
+    ("Pick: B. Not picked: A, C, D.", "b"),
+    ("(B). Eliminated: (A), (C), (D).", "b"),
+    ("Based on the history, (B). Eliminated: (A), (C), (D).", "b"),
+    ("The user prefers jazz now (B). Eliminated: (A), (C), (D).", "b"),
+    ("Conclusion: (B) is not eliminated; (A), (C), (D) are.", "b"),
+    ("Eliminated: (A), (C). Conclusion: undecided.", None),
+    ("Eliminated: (B). Conclusion: one of (A), (C), (D).", None),
+    ("Conclusion: everything is eliminated: (A), (B), (C), (D).", None),
+    ("Conclusion: anything but (B).", None),
+    ("Conclusion: definitely not (B). Eliminated: (B).", None),
+    ("Tentative conclusion: (A). Final conclusion: (B).", "b"),
+    ("Conclusion: (B)? Eliminated: (A), (C), (D).", "b"),
+    ("Conclusion: only (B) survives. Eliminated: (A), (C), (D).", "b"),
+    ("Options considered: (A), (B), (C), (D). Eliminated: (A), (C), (D). Conclusion: (B).", "b"),
+    ("Options considered: (A), (B), (C), (D). Eliminated: (A), (C), (D).", None),
+    ("I have eliminated nothing: (a), (b), (c), (d).", None),
+]
+
+
+@pytest.mark.parametrize(("reply", "letter"), ELIMINATED)
+def test_options_that_a_reply_eliminated_are_not_its_answer(reply: str, letter: str | None) -> None:
+    assert extract_choice(reply) == letter
+
+
+@pytest.mark.parametrize("cue", ["Conclusion", "Verdict", "Decision", "Judgement", "Final decision"])
+@pytest.mark.parametrize("out", ["Eliminated", "Ruled out", "Rejected", "Discarded", "Excluded", "Crossed out"])
+@given(data=st.data())
+def test_a_conclusion_is_read_beside_any_list_of_the_others(cue: str, out: str, data: st.DataObject) -> None:
+    letter = data.draw(st.sampled_from("ABCD"))
+    others = data.draw(st.permutations([other for other in "ABCD" if other != letter]))
+    form = data.draw(st.sampled_from(["({})", "{}", "**{}**", "option {}"]))
+    between = data.draw(st.sampled_from([", ", " and ", "/", "; "]))
+    parts = [f"{cue}: {form.format(letter)}.", f"{out}: {between.join(map(form.format, others))}."]
+    reply = data.draw(st.sampled_from([" ", "\n", "\n\n"])).join(data.draw(st.permutations(parts)))
+    assert extract_choice(reply) == letter.lower()
+    assert extract_choice(parts[1]) is None
 
 
 # A reply may name an answer that it gave up, or that another user would get. Found among replies in many styles.

@@ -104,6 +104,7 @@ def test_the_task_manager_of_lm_eval_takes_them_too() -> None:
     assert (named["config"], named["seed"]) == (str(TINY), 7)
 
 
+@pytest.mark.slow
 def test_the_plain_command_gives_the_same_data_with_another_cache(python: Python) -> None:
     command = "from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
     python(

@@ -791,8 +791,8 @@ def test_sample_logs_hold_no_history(
     assert len(rows) == 17
 
 
-def test_answers_are_kept_by_use_cache(evaluate: Run, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["--apply_chat_template", "--limit", "3", "--use_cache", str(workplace / "kept")]
+def test_answers_are_kept(evaluate: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["--apply_chat_template", "--limit", "3"]
     first, scores, _ = evaluate("hf-prefix", "personamem_32k", *arguments)
 
     def fails(self: LiveCache, *arguments: Any) -> Any:

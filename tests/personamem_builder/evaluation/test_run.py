@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import shutil
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from answering_lm import AnsweringChat, right
 from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
+from loopback_chat import LoopbackChat
 
 from generation.errors import UserError
+from generation.resources import data_dir
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.evaluation.run import run_lm_eval
+from personamem_builder.evaluation.task_names import choose_tasks
 from personamem_builder.policies import POLICIES
 
 
@@ -150,9 +156,15 @@ def test_a_misspelt_floor_argument_is_an_error(model_args: str, message: str) ->
         run_lm_eval(["--tasks", "personamem_32k", "--model", "personamem-floor", "--model_args", model_args])
 
 
-def test_a_result_cache_does_not_go_with_a_floor() -> None:
-    with pytest.raises(UserError, match="--use_cache does not go with personamem-floor"):
-        floor("personamem_32k", "first", "--use_cache", "cache")
+def test_use_cache_is_refused_with_where_answers_are_kept() -> None:
+    """It knows an answer by the prompt alone, and keeps failures."""
+    with pytest.raises(UserError, match=r"answers are kept in out/answers\.sqlite") as caught:
+        floor("personamem_32k", "first", "--use_cache", "cache", "--output_path", "out")
+    assert caught.value.hint == "leave it out; to ask anew, remove out/answers.sqlite"
+    assert not Path("out").exists()
+    Path("config.yaml").write_text("model: dummy\ntasks: [personamem_32k]\nuse_cache: cache\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"answers are kept in results/answers\.sqlite"):
+        run_lm_eval(["--config", "config.yaml"])
 
 
 def test_a_dataset_that_differs_from_its_manifest_is_not_scored(dataset_folder: Path) -> None:
@@ -191,3 +203,194 @@ def test_the_model_is_known_to_the_task_without_a_chat_template() -> None:
     """Else lm-eval's API backends would cut to 2,047 tokens in silence."""
     with pytest.raises(UserError, match="17 of 17 questions are too long for the model: its window is 2047"):
         run_lm_eval(["--tasks", "personamem_32k", "--model", "narrow-for-tests"])
+
+
+# ---- names of tasks
+
+
+def tasks_run(*tasks: str, more: tuple[str, ...] = ()) -> set[str]:
+    (path,) = run_lm_eval(["--model", "dummy", "--limit", "1", "--tasks", *tasks, *more])
+    return {json.loads(line)["task"] for line in path.read_text(encoding="utf-8").splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["personamem_32k, personamem_32k_letters"], {"personamem_32k", "personamem_32k_letters"}),
+        ([" personamem_32k ,", ","], {"personamem_32k"}),
+        (["personamem_32k", "personamem_32k"], {"personamem_32k"}),
+        (["personamem_32k_gen*"], {"personamem_32k_generate", "personamem_32k_generate_nocontext"}),
+        (["personamem_32k*s", "personamem_32k_l*"], {"personamem_32k_letters", "personamem_32k_letters_nocontext"}),
+    ],
+)
+def test_names_of_tasks_are_trimmed_and_expanded(names: list[str], expected: set[str]) -> None:
+    assert tasks_run(*names) == expected
+
+
+def test_a_config_file_may_list_patterns() -> None:
+    Path("config.yaml").write_text("model: dummy\ntasks: ['personamem_32k_l* ', 'personamem_32k,']\n", encoding="utf-8")
+    (path,) = run_lm_eval(["--config", "config.yaml", "--limit", "1"])
+    found = {json.loads(line)["task"] for line in path.read_text(encoding="utf-8").splitlines()}
+    assert found == {"personamem_32k", "personamem_32k_letters", "personamem_32k_letters_nocontext"}
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen", "single"),
+    [
+        ("personamem", ["personamem"], ["personamem_32k", "personamem_128k", "personamem_1M"]),
+        ("personamem, personamem_32k", ["personamem"], ["personamem_32k", "personamem_128k", "personamem_1M"]),
+        ("personamem_32k,personamem", ["personamem"], ["personamem_32k", "personamem_128k", "personamem_1M"]),
+        (
+            "personamem_letters",
+            ["personamem_128k_letters", "personamem_1M_letters", "personamem_32k_letters"],
+            ["personamem_128k_letters", "personamem_1M_letters", "personamem_32k_letters"],
+        ),
+    ],
+)
+def test_groups_and_tags_name_their_tasks_once(given: str, chosen: list[str], single: list[str]) -> None:
+    found = choose_tasks(given, [str(data_dir("lm_eval_tasks"))])
+    assert (found.names, sorted(found.output_types), found.built_in) == (chosen, sorted(single), False)
+    assert set(found.output_types.values()) == {"multiple_choice"}
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("PersonaMem_32k", "personamem_32k"),
+        ("personamem_32k_generated", "personamem_32k_generate"),
+        ("personamem-32k", "personamem_32k"),
+        ("personamem_letter", "personamem_letters"),
+    ],
+)
+def test_a_misspelt_task_is_an_error_that_names_those_like_it(name: str, near: str) -> None:
+    with pytest.raises(UserError, match=f"no task {name} \\(near: .*{near}") as caught:
+        run_lm_eval(["--model", "dummy", "--tasks", f"personamem_32k,{name},personamem_x_y"])
+    assert "personamem_x_y" in caught.value.message
+
+
+@pytest.mark.parametrize("tasks", ["[1]", "[[personamem_32k]]", "{a: b}", "3"])
+def test_tasks_of_another_type_are_an_error(tasks: str) -> None:
+    Path("config.yaml").write_text(f"model: dummy\ntasks: {tasks}\n", encoding="utf-8")
+    with pytest.raises(UserError, match="is no name of a task"):
+        run_lm_eval(["--config", "config.yaml"])
+
+
+@pytest.mark.parametrize("tasks", [",", " ", "", " , ,"])
+def test_names_that_are_blank_name_no_task(tasks: str) -> None:
+    with pytest.raises(UserError, match="no task is named"):
+        run_lm_eval(["--model", "dummy", "--tasks", tasks])
+
+
+def test_a_task_file_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(UserError, match=r"no task nowhere\.yaml"):
+        run_lm_eval(["--model", "dummy", "--tasks", "nowhere.yaml"])
+
+
+@pytest.mark.parametrize(
+    ("given", "refused"),
+    [
+        ("personamem_32k_generate, personamem_32k_l*", "personamem_32k_letters"),
+        ("personamem", "personamem_32k"),
+        ("personamem_nocontext", "personamem_128k_nocontext"),
+    ],
+)
+def test_a_chat_model_is_refused_by_what_the_names_stand_for(given: str, refused: str) -> None:
+    with pytest.raises(UserError, match=f"{refused} needs log-likelihoods"):
+        run_lm_eval(["--model", "chat-for-tests", "--tasks", given])
+
+
+def test_a_chat_model_runs_the_generate_tasks_that_a_pattern_names() -> None:
+    AnsweringChat.answer = right
+    (path,) = run_lm_eval(["--model", "chat-for-tests", "--tasks", "personamem_32k_gen*", "--limit", "1"])
+    assert len(path.read_text(encoding="utf-8").splitlines()) == 2
+
+
+# ---- flags
+
+
+@pytest.mark.parametrize("task", ["personamem_32k", "personamem_32k_generate"])
+def test_predict_only_gives_no_score(task: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, results = floor(task, "longest", "--predict_only")
+    assert len(rows) == 17
+    assert [row["credits"] for row in rows] == [{}] * 17
+    assert all(letter for row in rows for letter in row["predictions"].values())
+    assert not [name for name in results["results"][task] if name.startswith(("acc", "bypass", "invalid"))]
+    assert "acc" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("given", ["1", "2"])
+def test_few_shot_examples_are_refused(given: str) -> None:
+    with pytest.raises(UserError, match=f"--num_fewshot {given}: personamem_32k has no few-shot examples"):
+        floor("personamem_32k", "first", "--num_fewshot", given)
+
+
+def test_no_few_shot_examples_may_be_asked_for() -> None:
+    assert floor("personamem_32k", "first", "--num_fewshot", "0")[1]["n-shot"] == {"personamem_32k": 0}
+
+
+@pytest.mark.parametrize("text", ["tasks: 2021-13-45", "- a", "tasks: [personamem_32k]\ntasks: [x]", "a: &a [*a]"])
+def test_a_damaged_config_file_is_an_error_that_names_it(text: str) -> None:
+    Path("config.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=r"config\.yaml"):
+        run_lm_eval(["--config", "config.yaml"])
+
+
+# ---- keys
+
+KEY = "sk-2f7a9c0e4b6d8f1a3c5e"
+
+
+def everything_written() -> str:
+    return "".join(
+        path.read_bytes().decode("utf-8", "replace") + str(path)
+        for path in Path("results").rglob("*")
+        if path.is_file()
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"api_key": KEY},
+        {"auth_token": KEY},
+        {"header": {"Authorization": f"Bearer {KEY}"}},
+        {"header": {"X-Company-Token": KEY}},
+        {"base_url": f"http://someone:{KEY}@127.0.0.1/v1"},
+    ],
+    ids=str,
+)
+def test_keys_among_the_arguments_of_a_model_are_shown_nowhere(
+    arguments: dict[str, Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    AnsweringChat.answer = right
+    config = {
+        "model": "chat-for-tests",
+        "model_args": {"model": "m", **arguments},
+        "tasks": ["personamem_32k_generate_nocontext"],
+        "output_path": "results",
+    }
+    Path("config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    run_lm_eval(["--config", "config.yaml", "--limit", "1", "--log_samples"])
+    printed = capfd.readouterr()
+    assert KEY not in everything_written()
+    assert KEY not in printed.out + printed.err
+    assert "model" in everything_written()
+
+
+@pytest.mark.parametrize("concurrent", [1, 3])
+@pytest.mark.parametrize("status", [HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_GATEWAY])
+def test_keys_are_in_no_error_or_log_of_lm_evals_backends(
+    concurrent: int,
+    status: HTTPStatus,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with LoopbackChat(status) as chat:
+        model = f"model=m,base_url={chat.url}/v1/chat/completions,max_retries=1,num_concurrent={concurrent}"
+        tasks = ["--tasks", "personamem_32k_generate_nocontext", "--limit", "2"]
+        with pytest.raises(UserError, match=f"the endpoint failed: .*{status.value}") as caught:
+            run_lm_eval(["--model", "local-chat-completions", "--model_args", model, *tasks])
+    printed = capfd.readouterr()
+    assert KEY not in str(caught.value) + printed.out + printed.err
+    assert KEY not in everything_written()

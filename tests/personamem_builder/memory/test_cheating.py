@@ -212,6 +212,7 @@ def test_a_system_that_hangs_once_goes_on(generated: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("where", ["search", "add_session"])
+@pytest.mark.slow
 def test_a_system_that_hangs_each_time_does_not_stop_the_run(where: str, generated: Path, tmp_path: Path) -> None:
     started = time.monotonic()
     store = run("Hanging", generated, tmp_path / "out", timeout=1.0, where=where)

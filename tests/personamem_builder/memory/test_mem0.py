@@ -21,6 +21,7 @@ from small_runs import make_run, tiny_work
 
 from generation.config import Turns
 from generation.errors import UserError
+from generation.resources import install_hint
 from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import chosen_sizes
@@ -224,7 +225,7 @@ def test_mem0ai_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
     with pytest.raises(UserError, match="needs mem0") as raised:
         find_system("mem0", {"model": "m", "embedder_url": "http://127.0.0.1:9"}).make()
-    assert raised.value.hint == "pip install 'personamem[mem0]'"
+    assert raised.value.hint == install_hint("mem0")
 
 
 def test_openrouter_would_take_over(monkeypatch: pytest.MonkeyPatch) -> None:

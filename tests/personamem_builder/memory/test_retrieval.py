@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from generation.errors import UserError
+from generation.resources import install_hint
 from personamem_builder.memory.bm25 import Bm25
 from personamem_builder.memory.dense import Dense
 from personamem_builder.memory.system import Memory, MemorySystem, Session
@@ -142,7 +143,7 @@ def test_a_missing_library_names_the_extra(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(UserError, match=library) as caught:
         system()
-    assert caught.value.hint == f"pip install 'personamem[{extra}]'"
+    assert caught.value.hint == install_hint(extra)
 
 
 @pytest.mark.slow

@@ -236,6 +236,7 @@ def test_offline_mode_without_a_copy(call: Call) -> None:
     assert "import-official FOLDER" in got["hint"]
 
 
+@pytest.mark.slow
 def test_a_download_that_breaks_off_can_be_run_again(call: Call) -> None:
     files = release("1M")
     with LoopbackHub({FIRST: {OFFICIAL_REVISION: files}}) as hub:

@@ -314,6 +314,12 @@ NO_LIST = "neither a JSON list nor a Python list of strings"
         ("all_options", "[1, 2, 3, 4]", NO_LIST),
         ("all_options", "", NO_LIST),
         ("all_options", "[" * 50_000, NO_LIST),
+        ("all_options", "(" * 50_000, NO_LIST),
+        ("all_options", "-" * 50_000 + "1", NO_LIST),
+        ("all_options", "[" + "9**" * 9 + "9]", NO_LIST),
+        ("all_options", "['(a) w' + '(b) x']", NO_LIST),
+        ("all_options", "[" + "9" * 5_000 + "]", NO_LIST),
+        ("all_options", "[b'(a) w']", NO_LIST),
         ("all_options", "{[]: 1}", NO_LIST),
         ("correct_answer", "(e)", "must be one of (a) (b) (c) (d)"),
         ("correct_answer", "a", "must be one of (a) (b) (c) (d)"),
@@ -550,3 +556,51 @@ def test_long_values_are_cut(files: Files, refusal: Refusal) -> None:
     files.change(correct_answer="x" * 10_000)
     (line,) = lines_about(refusal(files.folder), "questions_32k.csv")
     assert len(line) < 200
+
+
+def test_a_cell_beyond_the_limit_of_csv_is_named_by_its_row(files: Files) -> None:
+    files.change(topic="x" * 200_000)
+    with pytest.raises(UserError, match=r"questions_32k\.csv row 2: not a readable CSV: field larger than field limit"):
+        read_release(files.folder)
+
+
+def test_a_line_that_is_nested_too_deep_or_holds_a_huge_number_is_named(files: Files) -> None:
+    for line in ("[" * 100_000, '{"a": ' * 50_000, '{"a": ' + "9" * 5_000 + "}"):
+        shutil.copy(files.contexts, files.folder / "kept")
+        with files.contexts.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        with pytest.raises(UserError, match=r"shared_contexts_32k\.jsonl row 3: .*not a JSON object"):
+            read_release(files.folder)
+        shutil.move(files.folder / "kept", files.contexts)
+
+
+@pytest.mark.parametrize("name", ["questions_32k.csv", "shared_contexts_32k.jsonl"])
+def test_a_folder_in_the_place_of_a_file(files: Files, name: str) -> None:
+    (files.folder / name).unlink()
+    (files.folder / name).mkdir()
+    with pytest.raises(UserError, match=f"{name}: cannot be read: "):
+        read_release(files.folder)
+
+
+def test_two_users_under_one_id_are_found(files: Files) -> None:
+    assert read_release(files.folder).strangers == {"32k": []}
+    contexts = [json.loads(line) for line in files.contexts.read_text(encoding="utf-8").splitlines()]
+    [(old, messages)] = contexts[1].items()
+    messages[0]["content"] = "Current user persona: Name: Somebody Else"
+    letters = [len(message["content"]) for message in messages]
+    tokens = count_tokens([m["content"] for m in messages] + [row["user_question_or_message"] for row in files.rows()])
+    new = official_id(messages)
+    files.contexts.write_text("".join(json.dumps(c) + "\n" for c in (contexts[0], {new: messages})), encoding="utf-8")
+    rows = files.rows()
+    for row in rows:
+        if row["shared_context_id"] == old:
+            end = int(row["end_index_in_shared_context"])
+            total = sum(tokens[m["content"]] for m in messages[:end]) + tokens[row["user_question_or_message"]]
+            row |= {
+                "shared_context_id": new,
+                "context_length_in_letters": str(sum(letters[:end])),
+                "context_length_in_tokens": str(total),
+            }
+    files.write_rows(rows)
+    [stranger] = read_release(files.folder).strangers["32k"]
+    assert stranger in {new, *contexts[0]}

@@ -96,7 +96,7 @@ def test_all_faulty_rows_are_listed(log: Any) -> None:
     for line in range(1, 7):
         assert f"line {line}: " in str(error.value)
     assert "line 7" not in str(error.value)
-    assert "'many', not a number" in str(error.value)
+    assert "'many', not a number of 64 bits" in str(error.value)
 
 
 @pytest.mark.parametrize(("task", "message"), [("impact", "has no rows"), ("mood", "no task 'mood'")])

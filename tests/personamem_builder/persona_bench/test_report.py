@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import random
 import shutil
 from collections.abc import Callable
 from hashlib import sha256
@@ -195,26 +197,49 @@ def test_models_of_one_name_are_told_apart_by_their_settings(copied: Path, paire
     assert any("(history_chars=400)" in label for label in labels)
 
 
-def test_all_faults_are_told_at_once(copied: Path) -> None:
+def test_all_faults_are_told_and_hide_no_other_results(copied: Path, report: Report) -> None:
     samples(copied, "sentiment", "pconv").unlink()
     cut, shorter = samples(copied, "impact", "pconv"), samples(copied, "impact", "npconv")
     cut.write_bytes(cut.read_bytes()[:-50])
     shorter.write_bytes(b"".join(shorter.read_bytes().splitlines(keepends=True)[:-1]))
-    with pytest.raises(UserError) as error:
-        make_report([copied])
-    lines = error.value.message.split("\n")
+    found = make_report([copied])
+    lines = [error.message for error in found.unreadable]
     assert len(lines) == 3
     assert "no samples beside it" in next(line for line in lines if "sentiment_pconv" in line)
-    assert "not a sample of lm-eval: Invalid JSON" in next(line for line in lines if "impact_pconv" in line)
+    assert "not a sample of lm-eval is no JSON" in next(line for line in lines if "impact_pconv" in line)
     assert "truncated?" in next(line for line in lines if "impact_npconv" in line)
-    assert "--log_samples" in error.value.hint
+    assert table_of(found, "next_text").rows[0].scores == table_of(report, "next_text").rows[0].scores
+    assert [row.run.condition for row in table_of(found, "impact").rows] == ["pnonconv"]
+
+    outcome = personamem("persona-bench", "report", copied)
+    assert outcome.exit_code == 1
+    assert "next_text, test split" in outcome.out
+    assert all(line in outcome.err for line in lines)
+    assert "--log_samples" in outcome.err
+    assert json.loads(personamem("report", copied, "--json").out)["unreadable"] == lines
 
 
-def test_results_of_other_data_than_the_folder_holds_are_refused(copied: Path) -> None:
+def test_results_of_other_data_than_the_folder_holds_are_left_out(copied: Path) -> None:
     name = "data/items_impact_train.parquet"
     rewrite(copied, lambda config: config["metadata"]["data_digests"].update({name: "0" * 64}), of="impact")
-    with pytest.raises(UserError, match=rf"{name} had the digest 0{{64}}, now [0-9a-f]{{64}}"):
-        make_report([copied])
+    found = make_report([copied])
+    assert {table.task for table in found.tables} == {"sentiment", "next_text"}
+    assert all(f"{name} had the digest {'0' * 64}, now " in error.message for error in found.unreadable)
+
+
+def test_items_without_an_answer_are_in_no_score(copied: Path) -> None:
+    path = samples(copied, "impact", "pconv")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for row in rows[:3]:
+        row |= {"failed": 1.0, "filtered_resps": [[""]]}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = make_report([copied])
+    (table,) = (table for table in found.tables if table.task == "impact" and table.items == len(rows) - 3)
+    kept = path.with_name("kept.jsonl")
+    kept.write_text("".join(json.dumps(row) + "\n" for row in rows[3:]), encoding="utf-8")
+    assert table.rows[0].scores == summarise("impact", read_answers(kept, "impact"))
+    assert {next(iter(scores.values())).n for scores in table.floors.values()} == {len(rows) - 3}
+    assert f"(!) {table.rows[0].model}, pconv: 3 of {len(rows)} items got no answer" in render_report(found)
 
 
 def test_results_of_two_datasets_are_refused_in_one_table(copied: Path, paired: Path) -> None:
@@ -237,6 +262,7 @@ def test_nothing_to_report_is_said(tmp_path: Path) -> None:
         make_report([tmp_path / "notes.json"])
 
 
+@pytest.mark.slow
 def test_the_commands_agree_alone_and_beside_other_results(paired: Path, report: Report, tmp_path: Path) -> None:
     text = personamem("persona-bench", "report", paired.parent)
     assert text.exit_code == 0
@@ -274,3 +300,52 @@ def rewrite(results: Path, change: Callable[[dict[str, Any]], None], of: str = "
         if of in name:
             change(config)
     results.write_text(json.dumps(content), encoding="utf-8")
+
+
+ODD = (None, True, -1, 10**18, float("nan"), 1e300, "", "x" * 3000, "\ud800\x1b[2J", [], {}, [[None]], {"a": {"b": 1}})
+
+
+def mutated(value: Any, rng: random.Random) -> Any:
+    """Change or remove one value somewhere within a value."""
+    made = copy.deepcopy(value)
+    target, key = made, rng.choice(list(made))
+    while isinstance(target[key], dict | list) and target[key] and rng.random() < 0.85:
+        target = target[key]
+        key = rng.choice(list(target)) if isinstance(target, dict) else rng.randrange(len(target))
+    if rng.random() < 0.25:
+        del target[key]
+    else:
+        target[key] = copy.deepcopy(rng.choice(ODD))
+    return made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_mutated_results_are_reported_or_refused(copied: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    content = json.loads(copied.read_text(encoding="utf-8"))
+    name = "persona_bench_impact_pconv"
+    content = {key: content[key] for key in ("config", "model_name")} | {
+        "configs": {name: content["configs"][name]},
+        "n-samples": {name: content["n-samples"][name]},
+    }
+    path = samples(copied, "impact", "pconv")
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found, refused = set(), []
+    for _ in range(40):
+        results, lines = content, [*rows]
+        if rng.random() < 0.5:
+            results = mutated(content, rng)
+        else:
+            place = rng.randrange(len(lines))
+            lines[place] = mutated(lines[place], rng)
+        copied.write_text(json.dumps(results), encoding="utf-8")
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        try:
+            render_report(make_report([copied])).encode()
+            found.add("reported")
+        except UserError as error:
+            refused.append(error)
+            found.add("refused")
+    assert all(error.message and error.hint for error in refused)
+    assert found == {"reported", "refused"}

@@ -227,6 +227,7 @@ def test_contexts_ask_no_question_that_was_dropped(thinned: tuple[RunStore, Outc
         assemble(store, [SIZE], n_variants=2)
 
 
+@pytest.mark.slow
 def test_a_split_from_before_is_assembled_again(leaky: RunStore, tmp_path: Path) -> None:
     store = copy_of(leaky, tmp_path / "run")
     assemble(store, [SIZE], n_variants=1)

@@ -98,6 +98,7 @@ def test_each_round_asks_anew_with_another_seed(server: LoopbackLLM, store: RunS
     assert [draft.rewritten for draft in some] == [[1]] * len(some)
 
 
+@pytest.mark.slow
 def test_without_usable_words_a_question_stays_and_is_asked_for_again(
     server: LoopbackLLM, store: RunStore, leaky: RunStore
 ) -> None:

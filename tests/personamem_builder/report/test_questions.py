@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from small_results import DATE, first, right, write_results
+from small_results import DATE, first, right, write_lines, write_results
 
 from generation.errors import UserError
 from personamem_builder.dataset.folder import questions_path, read_manifest
@@ -88,26 +88,51 @@ def test_a_dataset_that_was_built_anew_is_not_used_and_named(dataset_folder, oth
     assert f"{other} has the digest ffffffffffff" in found.lacking[run.data_digest]
 
 
-def test_answers_of_another_split_are_refused(dataset_folder, tmp_path):
+def test_answers_to_other_questions_are_left_out_with_the_reason(dataset_folder, tmp_path):
     runs = runs_on(dataset_folder, tmp_path)
     path = tmp_path / "results" / "m" / f"predictions_{DATE}.jsonl"
     lines = path.read_text(encoding="utf-8").splitlines()
     changed = lines[0].replace(json.loads(lines[0])["question_id"], "from another split")
     path.write_text("\n".join([changed, *lines[1:]]), encoding="utf-8")
-    with pytest.raises(UserError, match=r"1 of the 17 questions of personamem_32k are not in the split 32k") as caught:
-        find_questions(read_runs([tmp_path / "results"]).runs)
-    assert "'from another split'" in caught.value.message
-    assert str(runs[0].path) in caught.value.message
+    (run,) = read_runs([tmp_path / "results"]).runs
+    reason = find_questions([run]).misfits[run].message
+    assert "1 of the 17 questions of personamem_32k are not in the split 32k" in reason
+    assert "'from another split'" in reason
+    assert str(runs[0].path) in reason
 
 
-def test_damaged_questions_are_refused(dataset_folder, tmp_path):
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"persona_id": 99}, "persona_id of the question"),
+        ({"n_options": 5, "option_logprobs": None, "option_tokens": None}, "n_options of the question"),
+        ({"answer": "a"}, "answer of the question"),
+        ({"question_type": "suggest_new_ideas"}, "question_type of the question"),
+    ],
+)
+def test_answers_that_contradict_the_dataset_are_left_out(dataset_folder, tmp_path, change, said):
+    runs_on(dataset_folder, tmp_path)
+    path = tmp_path / "results" / "m" / f"predictions_{DATE}.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    place = next(i for i, line in enumerate(lines) if any(line[key] != value for key, value in change.items()))
+    lines[place] |= change
+    write_lines(path, lines)
+    (run,) = read_runs([tmp_path / "results"]).runs
+    reason = find_questions([run]).misfits[run].message
+    assert said in reason
+    assert lines[place]["question_id"] in reason
+
+
+def test_damaged_questions_are_told_and_hide_no_results(dataset_folder, tmp_path):
     folder = tmp_path / "damaged"
     shutil.copytree(dataset_folder, folder)
     runs = runs_on(folder, tmp_path)
     path = folder / questions_path("32k")
     path.write_bytes(path.read_bytes()[:-1] + b"!")
-    with pytest.raises(UserError, match="is not what the manifest says"):
-        find_questions(runs)
+    found = find_questions(runs)
+    assert found.of(runs[0]) is None
+    assert "is not what the manifest says" in found.damaged[0].message
+    assert found.lacking == {runs[0].data_digest: found.damaged[0].message}
 
 
 def test_results_that_do_not_name_their_data(dataset_folder, tmp_path):

@@ -257,7 +257,7 @@ def test_all_faults_of_all_files_are_collected(tmp_path):
     error = error_of(tmp_path, tmp_path / "absent")
     predictions = tmp_path / "a" / f"predictions_{DATE}.jsonl"
     for line, what in [
-        (2, "Invalid JSON"),
+        (2, "is no JSON"),
         (3, "'q1' is there twice"),
         (4, "persona_id: Field required"),
         (5, "credits.acc"),
@@ -266,8 +266,9 @@ def test_all_faults_of_all_files_are_collected(tmp_path):
         (8, "no prediction for acc"),
         (9, "skipped"),
     ]:
-        assert any(text.startswith(f"{predictions}:{line}: ") and what in text for text in error.message.splitlines())
-    assert f"{broken}: not a results file of lm-eval: config: Field required" in error.message
+        place = f"{predictions}, line {line}"
+        assert any(text.startswith(place) and what in text for text in error.message.splitlines())
+    assert f"{broken} is not a results file of lm-eval: config: Field required" in error.message
     assert f"{tmp_path / 'absent'}: no such file or folder" in error.message
     assert error.hint.count("run `personamem eval` again") == 1
 
@@ -286,10 +287,12 @@ def test_a_score_that_some_questions_lack_is_a_fault_unless_they_were_skipped(tm
     assert "'q2' of t lacks the score x" in error_of(tmp_path).message
 
 
-def test_a_task_without_answers_is_a_fault(tmp_path):
+def test_a_task_without_answers_is_a_fault_and_hides_no_other(tmp_path):
     configs = {"personamem_32k": {}, "personamem_32k_nocontext": {}}
     write_run(tmp_path, [prediction("personamem_32k", "q1")], configs=configs)
-    assert "no answers to task personamem_32k_nocontext" in error_of(tmp_path).message
+    reading = read_runs([tmp_path])
+    assert only(reading).task == "personamem_32k"
+    assert "no answers to task personamem_32k_nocontext" in reading.unreadable[0].message
 
 
 def test_missing_answers_are_noted(tmp_path):

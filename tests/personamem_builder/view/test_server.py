@@ -3,7 +3,9 @@ from __future__ import annotations
 import http.client
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import pytest
@@ -155,3 +157,76 @@ def test_a_dataset_that_changes_under_it_is_said_so(generated, tmp_path, capfd):
         thread.join()
     assert (reply.status, b"start again" in reply.body) == (500, True)
     assert "shared_contexts_32k" in capfd.readouterr().err
+
+
+def request(port: int, path: str) -> bytes:
+    return f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n".encode()
+
+
+def body_of(connection: socket.socket) -> bytes:
+    parts = []
+    while part := connection.recv(1 << 16):
+        parts.append(part)
+    head, _, body = b"".join(parts).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 ")
+    return body
+
+
+@pytest.mark.parametrize("path", ["/", "/data/index.js", "/data/0/context-0.js"])
+def test_two_hundred_at_once_are_all_answered(client, site, path):
+    """All connections are there before the first one is served, as the server is not yet in its loop."""
+    expected = site.content(path[1:] or "index.html")
+    with make_server(site) as server:
+        # The system may put off a connection when the queue is full: then it does not come about in this time.
+        connections = [socket.create_connection(("127.0.0.1", server.server_port), timeout=0.5) for _ in range(200)]
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            for connection in connections:
+                connection.settimeout(30)
+                connection.sendall(request(server.server_port, path))
+            assert all(body_of(connection) == expected for connection in connections)
+        finally:
+            for connection in connections:
+                connection.close()
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("head", [b"", b"G", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "a letter", "half"])
+def test_clients_that_never_finish_keep_nobody_waiting(client, site, head, monkeypatch):
+    monkeypatch.setattr("personamem_builder.view.server._PATIENCE", 0.5)
+    monkeypatch.setattr("personamem_builder.view.server._Handler.timeout", 30)  # each byte starts that clock anew
+    monkeypatch.setattr("personamem_builder.view.server._MOST_CONNECTIONS", 20)
+    with make_server(site) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        slow = [socket.create_connection(("127.0.0.1", server.server_port), timeout=5) for _ in range(20)]
+        ended = threading.Event()
+
+        def trickle() -> None:
+            while not ended.wait(0.1):
+                for connection in slow:
+                    try:
+                        connection.sendall(head[:1])
+                    except OSError:
+                        return
+
+        trickling = threading.Thread(target=trickle)
+        try:
+            for connection in slow:
+                connection.sendall(head)
+            trickling.start()
+            started = time.monotonic()
+            assert Client(server.server_port).ask("/").status == 200
+            assert time.monotonic() - started < 5
+            for connection in slow:
+                with suppress(ConnectionResetError):  # as the system says it where bytes were on their way
+                    assert connection.recv(1) == b""
+        finally:
+            ended.set()
+            trickling.join()
+            for connection in slow:
+                connection.close()
+            server.shutdown()
+            thread.join()

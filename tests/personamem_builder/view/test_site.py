@@ -80,12 +80,12 @@ def test_the_index_counts_what_can_be_picked_and_is_small_however_many_questions
     messages = [{"role": "user", "content": "x"}]
     sizes = []
     for many in (10, 3000):
-        folder = make_folder(messages, [{"topic": "abc"[i % 3], "persona_id": i % 2} for i in range(many)])
+        folder = make_folder(messages, [{"topic": "abc"[i % 3]} for i in range(many)])
         site = Site(folder)
         [split] = value(site, INDEX)["splits"]
         assert split["questions"] == many
         assert sum(count for _, count in split["topics"]) == many
-        assert split["personas"] == [[0, many // 2], [1, many // 2]]
+        assert split["personas"] == [[3, many]]
         assert split["types"] == [["acknowledge_latest_user_preferences", many]]
         sizes.append(len(site.content(INDEX) or b""))
     assert sizes[1] - sizes[0] < 50

@@ -1,7 +1,8 @@
 """Filler sessions: short chats about knowledge and programming that tell nothing about the user.
 
 There are `count()` of them, all different: each kind of filler is a text with parameters, and a filler is one
-combination of parameters. Facts and outputs are computed; no code is executed when a filler is written.
+combination of parameters. The texts and the facts are in bank files, which are read when the first filler is asked for;
+what the texts insert is computed. No code is executed when a filler is written.
 """
 
 from __future__ import annotations
@@ -10,17 +11,26 @@ import math
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from generation.llm.offline.fillers import mathematics, programming, world
-from generation.llm.offline.fillers.parts import Filler, Kind
+from generation.llm.offline.fillers.bank import EVALUATORS, kinds
+from generation.llm.offline.fillers.draft import draft
 from generation.seeds import rng_for
-
-__all__ = ["KINDS", "Filler", "count", "filler"]
-
-KINDS: Final[tuple[Kind, ...]] = (*mathematics.KINDS, *world.KINDS, *programming.KINDS)
-"""All kinds of fillers."""
 
 PER_KIND: Final = 5_000
 """How many fillers of each kind there are for one seed; every kind has at least as many combinations."""
+
+
+class Filler(NamedTuple):
+    """A short chat that tells nothing about its user.
+
+    Attributes:
+        kind: What the chat is about, e.g. `"unit_conversion"`.
+        title: A short description, of this filler only.
+        turns: Pairs of a user's message and the assistant's.
+    """
+
+    kind: str
+    title: str
+    turns: tuple[tuple[str, str], ...]
 
 
 class _Plan(NamedTuple):
@@ -37,20 +47,20 @@ class _Plan(NamedTuple):
 @lru_cache(maxsize=16)
 def _plan(seed: int) -> _Plan:
     rng = rng_for(seed, "fillers")
-    order = list(range(len(KINDS)))
+    order = list(range(len(kinds())))
     rng.shuffle(order)
     steps = []
-    for kind in KINDS:
+    for kind in kinds():
         step = rng.randrange(kind.size)
         while math.gcd(step, kind.size) != 1:
             step = rng.randrange(kind.size)
         steps.append(step)
-    return _Plan(tuple(order), tuple(steps), tuple(rng.randrange(kind.size) for kind in KINDS))
+    return _Plan(tuple(order), tuple(steps), tuple(rng.randrange(kind.size) for kind in kinds()))
 
 
 def count() -> int:
     """Return how many distinct fillers there are for each seed."""
-    return PER_KIND * len(KINDS)
+    return PER_KIND * sum(map(len, EVALUATORS.values()))
 
 
 def filler(index: int, seed: int) -> Filler:
@@ -66,8 +76,9 @@ def filler(index: int, seed: int) -> Filler:
     if not 0 <= index < count():
         raise IndexError(f"filler index {index} is not in the range from 0 to {count() - 1}")
     plan = _plan(seed)
-    turn, place = divmod(index, len(KINDS))
+    turn, place = divmod(index, len(kinds()))
     chosen = plan.order[place]
-    kind = KINDS[chosen]
-    draft = kind.draft((plan.steps[chosen] * turn + plan.starts[chosen]) % kind.size, rng_for(seed, "filler", index))
-    return Filler(kind.name, draft.title, ((draft.question, draft.answer), (draft.follow_up, draft.reply)))
+    kind = kinds()[chosen]
+    number = (plan.steps[chosen] * turn + plan.starts[chosen]) % kind.size
+    title, question, answer, follow_up, reply = draft(kind, number, rng_for(seed, "filler", index))
+    return Filler(kind.name, title, ((question, answer), (follow_up, reply)))

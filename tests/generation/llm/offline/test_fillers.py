@@ -13,18 +13,24 @@ import math
 import os
 import random
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
-from generation.llm.offline.fillers import KINDS, PER_KIND, Filler, count, filler
-from generation.llm.offline.fillers.parts import Kind
-from generation.llm.offline.fillers.programming import KINDS as PROGRAMMING
-from generation.llm.offline.fillers.tables import COUNTRIES, ELEMENTS, place_of
+from generation.errors import UserError
+from generation.llm.offline.fillers import PER_KIND, Filler, count, filler, tables
+from generation.llm.offline.fillers.bank import Kind, Program, kinds
+from generation.llm.offline.fillers.draft import draft
 
+KINDS = kinds()
+PROGRAMMING = [kind for kind in KINDS if isinstance(kind.texts.answer, Program)]
+COUNTRIES = tables.tables().countries
+ELEMENTS = tables.tables().elements
 SEED = 7
 PER_SAMPLE = 12
 NAMES = [kind.name for kind in KINDS]
@@ -101,17 +107,17 @@ def test_no_text_comes_twice_within_a_kind(name: str) -> None:
     """Neighbouring combinations differ in one parameter only, and even these differ in every message."""
     kind = KINDS[NAMES.index(name)]
     # The wording is the same for all, so that only the parameters can make a difference.
-    drafts = [kind.draft(step, ConstantRandom(0.5)) for step in single_steps(kind)]
+    drafts = [draft(kind, step, ConstantRandom(0.5)) for step in single_steps(kind)]
     for field in zip(*drafts, strict=True):
         assert len(set(field)) == len(drafts)
 
 
 def single_steps(kind: Kind) -> list[int]:
     """Numbers of combinations: one in the middle, and those that differ from it in a single parameter."""
-    weights = [math.prod(kind.radices[:place]) for place in range(len(kind.radices))]
-    middle = sum(weight * (radix // 2) for weight, radix in zip(weights, kind.radices, strict=True))
+    weights = [math.prod(kind.sizes[:place]) for place in range(len(kind.sizes))]
+    middle = sum(weight * (radix // 2) for weight, radix in zip(weights, kind.sizes, strict=True))
     steps = {middle}
-    for weight, radix in zip(weights, kind.radices, strict=True):
+    for weight, radix in zip(weights, kind.sizes, strict=True):
         steps |= {middle + weight * step for step in range(-(radix // 2), radix - radix // 2) if abs(step) < 40}
     return sorted(steps)
 
@@ -145,6 +151,86 @@ def test_the_global_generator_is_left_alone() -> None:
     state = random.getstate()
     filler(123, SEED)
     assert random.getstate() == state
+
+
+# --- the bank
+
+
+def test_parameters_that_choose_from_a_table_reach_its_end() -> None:
+    facts = tables.tables()
+    ends = {
+        ("unit_conversion", "unit"): len(facts.units),
+        ("planet_weight", "planet"): len(facts.planets),
+        ("capitals", "first"): len(facts.countries),
+        ("capitals", "second"): len(facts.countries) - 1,
+        ("chemical_elements", "x"): len(facts.elements) + 1,
+        ("chemical_elements", "y"): len(facts.elements),
+        ("truth_table", "letters"): len(facts.variables),
+        ("dataclasses_module", "part"): len(facts.parts),
+        ("json_module", "third"): len(facts.parts) - 2,
+    }
+    found = {(kind.name, name): last for kind in KINDS for name, (_, last) in kind.texts.parameters.items()}
+    assert {key: found[key] + 1 for key in ends} == ends
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_the_first_and_the_last_combination_can_be_written(kind: Kind) -> None:
+    for number in (0, kind.size - 1):
+        for message in draft(kind, number, ConstantRandom(0.5))[1:]:
+            check_text(message)
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "fault"),
+    [
+        ("world.yaml", "capital of {x}", "capital of {z}", r"capitals: slots not given: \['z'\]"),
+        ("mathematics.yaml", "{hex}", "it", r"number_bases: .* not used: \['hex'\]"),
+        ("programming.yaml", "print($name($limit, $a, $b))", "print($b2)", r"sum_of_multiples: .*given: \['b2'\]"),
+        ("programming.yaml", "recursion:", "loops:", r"programming: .* \['loops', 'recursion'\]"),
+    ],
+)
+def test_texts_and_functions_must_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str, fault: str
+) -> None:
+    changed_files(tmp_path, monkeypatch, file, old, new)
+    with pytest.raises(ValueError, match=fault):
+        kinds.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "fault"),
+    [
+        ("world.yaml", "capital of {x}", "capital of {x", "a { that is no slot"),
+        ("programming.yaml", "print($name($limit, $a, $b))", "print($)", r"a \$ that is no slot"),
+        ("mathematics.yaml", "percentages:", "percentages:\n  colour: red", "unknown key 'percentages.colour'"),
+        ("mathematics.yaml", "percentages:", "percentages: [", "is no YAML"),
+    ],
+)
+def test_a_damaged_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str, fault: str
+) -> None:
+    changed_files(tmp_path, monkeypatch, file, old, new)
+    with pytest.raises(UserError, match=f"{file}.*{fault}"):
+        kinds.__wrapped__()
+
+
+def changed_files(folder: Path, monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str) -> None:
+    """Have the bank read from a copy in which a text is replaced once."""
+    shutil.copytree(tables.FILES, folder, dirs_exist_ok=True)
+    text = (folder / file).read_text(encoding="utf-8")
+    assert old in text
+    (folder / file).write_text(text.replace(old, new, 1), encoding="utf-8")
+    monkeypatch.setattr(tables, "FILES", folder)
+
+
+def test_no_file_is_read_before_the_first_filler() -> None:
+    script = (
+        "from generation.llm.offline import backend; from generation.llm.offline.fillers import bank, count, tables;"
+        "count(); print(bank.kinds.cache_info().currsize, tables.tables.cache_info().currsize)"
+    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["0", "0"]
 
 
 # --- the text
@@ -183,9 +269,9 @@ def check_text(message: str) -> None:
 def test_every_wording_reads_as_a_text(name: str) -> None:
     kind = KINDS[NAMES.index(name)]
     for place in range(24):
-        draft = kind.draft((kind.size // 24) * place + place, ConstantRandom((place + 0.5) / 24))
-        assert draft.title.strip() == draft.title != ""
-        for message in draft[1:]:
+        title, *texts = draft(kind, (kind.size // 24) * place + place, ConstantRandom((place + 0.5) / 24))
+        assert title.strip() == title != ""
+        for message in texts:
             check_text(message)
 
 
@@ -205,6 +291,29 @@ def test_wording_varies(sample: dict[str, list[Filler]]) -> None:
         questions = {re.sub(r"[\d,.−]+", "0", one.turns[0][0]) for one in fillers}
         assert len(openings) >= 3, name
         assert len(questions) >= 6, name
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "expected"),
+    [
+        ("clock_arithmetic", {"start": 1, "span": 76}, "00:01 is 1 minute after midnight"),
+        ("clock_arithmetic", {"start": 77, "span": 76}, "That leaves 1 minute after midnight"),
+        ("clock_arithmetic", {"start": 0, "span": 719}, "11:59 in the morning"),
+        ("clock_arithmetic", {"start": 0, "span": 720}, "12:00 in the afternoon"),
+        ("clock_arithmetic", {"start": 0, "span": 1080}, "6:00 in the evening"),
+        ("uniform_acceleration", {"speed": 1}, "at 1 metre per second"),
+        ("uniform_acceleration", {"speed": 2}, "at 2 metres per second"),
+        ("dice_probability", {"die": 2}, "a fair 8-sided die"),
+        ("itertools_module", {"a": 39, "over": 1}, "a sum of more than 43 is 9."),
+    ],
+)
+def test_small_numbers_and_articles_agree(name: str, parameters: dict[str, int], expected: str) -> None:
+    kind = KINDS[NAMES.index(name)]
+    number, weight = 0, 1
+    for (parameter, (first, _)), size in zip(kind.texts.parameters.items(), kind.sizes, strict=True):
+        number += weight * (parameters.get(parameter, first) - first)
+        weight *= size
+    assert any(expected in text for text in draft(kind, number, ConstantRandom(0.5)))
 
 
 def test_nothing_tells_about_the_user(sample: dict[str, list[Filler]]) -> None:
@@ -266,15 +375,15 @@ def test_unit_conversions(sample: dict[str, list[Filler]]) -> None:
     others = {"kilowatt hours": 3.6, "megajoules": 1, "standard atmospheres": 101.325, "kilopascals": 1}
     calories = {"international calories": 4.1868, "joules": 1}
     kind = KINDS[NAMES.index("unit_conversion")]
-    for unit in range(kind.radices[0]):
-        draft = kind.draft(unit + kind.radices[0] * (31 * unit % 900), random.Random(0))
+    for unit in range(kind.sizes[0]):
+        one = draft(kind, unit + kind.sizes[0] * (31 * unit % 900), random.Random(0))
         value, source, result, target = find(
-            rf"so {NUMBER} ([a-zA-Z ]+) are about {NUMBER} ([a-z ]+[a-z]|US gallons)[.;]", draft.answer
+            rf"so {NUMBER} ([a-zA-Z ]+) are about {NUMBER} ([a-z ]+[a-z]|US gallons)[.;]", one.answer
         )
         scale = next(s for s in (metres, kilograms, litres, areas, speeds, others, calories) if source in s)
         expected = number(value) * scale[source] / scale[target]
-        assert number(result) == pytest.approx(expected, abs=6e-4), draft.title
-        _, _, back, _ = find(rf"So {NUMBER} ([a-zA-Z ]+) are about {NUMBER} ([a-zA-Z ]+)\.", draft.reply)
+        assert number(result) == pytest.approx(expected, abs=6e-4), one.title
+        _, _, back, _ = find(rf"So {NUMBER} ([a-zA-Z ]+) are about {NUMBER} ([a-zA-Z ]+)\.", one.reply)
         assert number(back) == pytest.approx(number(value) * scale[target] / scale[source], abs=6e-4)
 
 
@@ -504,7 +613,7 @@ def test_algebra(sample: dict[str, list[Filler]]) -> None:
 def test_physics(sample: dict[str, list[Filler]]) -> None:
     for one in sample["uniform_acceleration"]:
         a, t = map(number, find(rf"with {NUMBER} m/s² for (\d+)", one.title))
-        u = 0.0 if "from rest" in one.title else number(find(r"at (\d+) metres", one.title)[0])
+        u = 0.0 if "from rest" in one.title else number(find(r"at (\d+) metres?", one.title)[0])
         distance = number(find(rf"that makes {NUMBER} metres", one.turns[0][1])[0])
         slices = 1000
         simulated = sum((u + a * t * (k + 0.5) / slices) * t / slices for k in range(slices))
@@ -537,10 +646,10 @@ def test_physics(sample: dict[str, list[Filler]]) -> None:
 
 
 def test_the_periodic_table() -> None:
-    assert len(ELEMENTS) == len({symbol for symbol, _ in ELEMENTS}) == len({name for _, name in ELEMENTS}) == 118
+    assert len(ELEMENTS) == len({one.symbol for one in ELEMENTS}) == len({one.name for one in ELEMENTS}) == 118
     known = {1: "H", 6: "C", 26: "Fe", 29: "Cu", 47: "Ag", 50: "Sn", 57: "La", 71: "Lu", 74: "W", 79: "Au", 80: "Hg"}
     known |= {82: "Pb", 86: "Rn", 89: "Ac", 92: "U", 103: "Lr", 104: "Rf", 110: "Ds", 112: "Cn", 118: "Og"}
-    assert all(ELEMENTS[z - 1][0] == symbol for z, symbol in known.items())
+    assert all(ELEMENTS[z - 1].symbol == symbol for z, symbol in known.items())
     columns = {
         1: (1, 3, 11, 19, 37, 55, 87),
         2: (4, 12, 20, 38, 56, 88),
@@ -552,12 +661,12 @@ def test_the_periodic_table() -> None:
         None: (*range(57, 72), *range(89, 104)),
     }
     for group, numbers in columns.items():
-        assert {z for z in range(1, 119) if place_of(z).group == group} == set(numbers)
-    assert [sum(place_of(z).period == p for z in range(1, 119)) for p in range(1, 8)] == [2, 8, 8, 18, 18, 32, 32]
+        assert {z for z, one in enumerate(ELEMENTS, 1) if one.group == group} == set(numbers)
+    assert [one.period for one in ELEMENTS] == [p for p, n in enumerate((2, 8, 8, 18, 18, 32, 32), 1) for _ in range(n)]
 
 
 def test_the_elements_in_the_text(sample: dict[str, list[Filler]]) -> None:
-    numbers = {name: z for z, (_, name) in enumerate(ELEMENTS, 1)}
+    numbers = {one.name: z for z, one in enumerate(ELEMENTS, 1)}
     for one in sample["chemical_elements"]:
         for name in find(r"elements (\w+) and (\w+)", one.title):
             z = numbers[name]
@@ -565,7 +674,7 @@ def test_the_elements_in_the_text(sample: dict[str, list[Filler]]) -> None:
                 rf"{name.capitalize()} has the symbol (\w+) and the atomic number (\d+); it stands in period (\d)",
                 one.turns[0][1],
             )
-            assert (symbol, int(stated), int(period)) == (ELEMENTS[z - 1][0], z, place_of(z).period)
+            assert (symbol, int(stated), int(period)) == (ELEMENTS[z - 1].symbol, z, ELEMENTS[z - 1].period)
 
 
 def test_countries(sample: dict[str, list[Filler]]) -> None:

@@ -1,0 +1,287 @@
+"""Asks a chat endpoint many questions, several at a time: each ends in a reply or in the reason why there is none."""
+
+from __future__ import annotations
+
+import json
+import logging
+import queue
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from generation.errors import UserError
+from generation.http import Address, HttpError, PrivateHeaders, post
+from generation.llm.failures import (
+    Named,
+    asked_wait,
+    backoff,
+    described,
+    end_of_run,
+    is_declined,
+    is_refused,
+    is_too_long,
+    lost,
+    not_there,
+    refuses_system,
+)
+from generation.llm.replies import ChatReply, Failure, error_body, read_reply, spoken
+from generation.progress import Waiting
+from generation.redaction import redact
+from personamem_builder.evaluation.chat_fields import Fields, refused_temperature
+from personamem_builder.evaluation.reply import Reply
+
+MOST_AT_ONCE: Final = 256
+"""Most requests under way at a time."""
+
+_PATIENCE: Final = 600.0
+"""Seconds that an endpoint may ask to wait for one question, all its tries together."""
+
+_GIVE_UP_AFTER: Final = 20
+"""Questions in a row that get no answer, after which the rest is not asked."""
+
+_LONGEST_BACKOFF: Final = 10.0
+
+Payload = Mapping[str, Any]
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where and how questions are asked.
+
+    Attributes:
+        address: Where requests go.
+        headers: They hold the key.
+        named: How errors name it.
+        timeout: Seconds that one request may take.
+        tries: Most requests for a question; those that follow a wait that the endpoint asked for are not counted.
+        at_once: Most requests under way.
+        context: For https; None for the certificates that the machine trusts.
+    """
+
+    address: Address
+    headers: PrivateHeaders
+    named: Named
+    timeout: float
+    tries: int
+    at_once: int
+    context: ssl.SSLContext | None = None
+
+
+class _Asked(NamedTuple):
+    """What came of a question.
+
+    Attributes:
+        reply: That there is, be it a failure.
+        stops: Where the text is still to be cut.
+        error: For a failure, what is wrong with the endpoint if it never answered.
+    """
+
+    reply: Reply
+    stops: list[str]
+    error: UserError | None = None
+
+
+class ChatClient:
+    """Asks one endpoint.
+
+    Args:
+        endpoint: Which.
+        clock: Tells the seconds.
+        wait: Waits so many seconds, or until the work is over, and says whether it is; the default waits for real.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        clock: Callable[[], float] = time.monotonic,
+        wait: Callable[[float], bool] | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._over = threading.Event()
+        self._wait = wait or (lambda seconds: self._over.wait(seconds))
+        self._lock = threading.Lock()
+        self._fields = Fields()
+        self._answered = False
+        self._done = self._total = 0
+        self._waiting = Waiting(endpoint.address.place, clock, lambda: f"{self._done:,} of {self._total:,} done")
+
+    def ask_all(self, count: int, payload: Callable[[int], Payload]) -> Iterator[tuple[int, Reply, list[str]]]:
+        """Yield the number of each question, its reply, and where to cut its text, as they come.
+
+        The requests are made by threads that nobody waits for, so that what stops the program stops it at once.
+
+        Args:
+            count: How many questions.
+            payload: Gives the request of a question by its number, when its turn comes.
+
+        Raises:
+            UserError: The endpoint cannot be used.
+        """
+        self._total, self._done = count, 0
+        self._over = threading.Event()
+        tasks: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+        results: queue.SimpleQueue[tuple[int, _Asked | BaseException]] = queue.SimpleQueue()
+        workers = min(self._endpoint.at_once, count)
+        for _ in range(workers):
+            threading.Thread(target=self._work, args=(tasks, results, payload), daemon=True).start()
+        try:
+            yield from self._collect(count, workers, tasks, results)
+        finally:
+            self._over.set()
+            for _ in range(workers):
+                tasks.put(None)
+
+    def _collect(
+        self,
+        count: int,
+        workers: int,
+        tasks: queue.SimpleQueue[int | None],
+        results: queue.SimpleQueue[tuple[int, _Asked | BaseException]],
+    ) -> Iterator[tuple[int, Reply, list[str]]]:
+        sent = under_way = failed_in_a_row = 0
+        doubt: UserError | None = None
+        while True:
+            # An endpoint that may be of no use gets no more questions until those under way have come back.
+            while sent < count and under_way < workers and doubt is None and failed_in_a_row < _GIVE_UP_AFTER:
+                tasks.put(sent)
+                sent += 1
+                under_way += 1
+            if not under_way:
+                break
+            number, asked = results.get()
+            under_way -= 1
+            if isinstance(asked, BaseException):
+                raise asked
+            self._done += 1
+            failed_in_a_row = failed_in_a_row + 1 if asked.reply.outcome == "failed" else 0
+            if self._answered:
+                doubt = None
+            elif doubt is None:
+                doubt = asked.error
+            yield number, asked.reply, asked.stops
+            last = asked.reply
+        if doubt is not None:
+            raise doubt
+        for number in range(sent, count):
+            reason = f"not asked, since {failed_in_a_row} questions in a row failed, the last: {last.finish_reason}"
+            yield number, Reply("", "failed", reason), []
+
+    def _work(
+        self,
+        tasks: queue.SimpleQueue[int | None],
+        results: queue.SimpleQueue[tuple[int, _Asked | BaseException]],
+        payload: Callable[[int], Payload],
+    ) -> None:
+        while (number := tasks.get()) is not None:
+            try:
+                with self._waiting.call():
+                    asked = self._ask(number, payload(number))
+            except BaseException as error:  # it is raised where the results are collected
+                results.put((number, error))
+            else:
+                results.put((number, asked))
+
+    def _ask(self, number: int, payload: Payload) -> _Asked:
+        """Ask until there is a reply, or no more sense in it."""
+        tries = 0
+        patience = _PATIENCE
+        while True:
+            fields = self._fields
+            result = self._send(fields.of(payload))
+            if isinstance(result, ChatReply):
+                if result.outcome != "failed":
+                    self._answered = True
+                    return _Asked(Reply(result.text, result.outcome, result.finish_reason), fields.stops(payload))
+                problem, asked = result.problem, 0.0
+            else:
+                if self._adapt(fields, payload, result):
+                    continue
+                if final := self._final(payload, result):
+                    return final
+                problem, asked = described(result), asked_wait(result.headers)
+            if not asked:
+                tries += 1
+            wait = asked or backoff(number, tries, first=1.0, longest=_LONGEST_BACKOFF)
+            patience -= wait
+            if tries >= self._endpoint.tries or patience < 0:
+                return _failed(f"{problem} (tried {tries} times)" if tries > 1 else problem)
+            if self._over.is_set():
+                return _failed(problem)
+            self._waiting.retry(wait)
+            if self._wait(wait):
+                return _failed(problem)
+
+    def _send(self, body: Payload) -> ChatReply | Failure:
+        endpoint = self._endpoint
+        try:
+            response = post(
+                endpoint.address,
+                json.dumps(body).encode(),
+                endpoint.headers,
+                endpoint.timeout,
+                context=endpoint.context,
+            )
+        except HttpError as error:
+            return lost(error)
+        if response.status != 200:
+            return Failure(response.status, error_body(response.content), response.headers)
+        return read_reply(response.content)
+
+    def _adapt(self, sent: Fields, payload: Payload, failure: Failure) -> bool:
+        """Leave out what the endpoint does not understand; say whether there is something else to send now."""
+        if failure.status not in (400, 422) or is_too_long(failure):
+            return False
+        simpler = sent.without(payload, str(failure.body))
+        with self._lock:
+            if self._fields == sent and simpler != sent:  # else another thread has been told already, and perhaps more
+                self._fields = simpler
+                _logger.warning("%s; requests are changed to fit: %s", redact(described(failure)), simpler)
+        return simpler != sent
+
+    def _final(self, payload: Payload, failure: Failure) -> _Asked | None:
+        """Return what comes of a question that no further try will answer, else None.
+
+        Raises:
+            UserError: No question will be answered any more.
+        """
+        named, said = self._endpoint.named, spoken(failure.body)
+        if is_declined(failure):
+            self._answered = True
+            return _Asked(Reply("", "refused", redact(described(failure))), [])
+        if error := end_of_run(failure, named):
+            raise UserError(redact(error.message), error.hint)
+        if failure.unreachable and not self._answered:
+            error = not_there(failure, named)
+        elif is_too_long(failure):
+            error = UserError(
+                f"a question is too long for {named.model} at {named.at}: {said}",
+                "give the model's window as max_length in --model_args, and --metadata overlength=skip",
+            )
+        elif refuses_system(failure) and _has_system(payload):
+            error = UserError(
+                f"{named.at} takes no system message for {named.model}: {said}",
+                """--metadata '{"roles": "no_system"}' puts the persona into the first user message""",
+            )
+        elif is_refused(failure):
+            hint = ""
+            if refused_temperature(payload, str(failure.body)):
+                hint = """--gen_kwargs '{"temperature": null}' leaves it to the endpoint; answers may then differ"""
+            error = UserError(f"{named.at} refuses a request to {named.model} (status {failure.status}): {said}", hint)
+        else:
+            return None
+        error = UserError(redact(error.message), error.hint)
+        return _failed(described(failure), error)
+
+
+def _has_system(payload: Payload) -> bool:
+    return bool(payload.get("system")) or any(message.get("role") == "system" for message in payload["messages"])
+
+
+def _failed(reason: str, error: UserError | None = None) -> _Asked:
+    return _Asked(Reply("", "failed", redact(reason)), [], error)
