@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import personamem
-from damaged_data import CONTEXTS, QUESTIONS, Rows, damaged, with_bytes, with_table
+from damaged_data import CONTEXTS, QUESTIONS, Rows, damaged, seal, with_bytes, with_table
 from small_datasets import make_dataset
 
 import personamem_builder
@@ -380,6 +380,7 @@ def test_a_large_split_is_checked_in_little_memory(generated: Path, tmp_path: Pa
             row = {"shared_context_id": [key], "persona_id": [personas.get(key, 0)], "messages": messages,
                    **{name: [value] for name, value in ONE_SESSION.items()}, "num_tokens": [1]}  # fmt: skip
             writer.write_table(pa.table(row, schema=_context_schema(messages.type)))
+    seal(folder, CONTEXTS)
     tracemalloc.start()
     before = pa.total_allocated_bytes()
     read_questions(folder, "32k")
