@@ -378,7 +378,7 @@ HOSTILE = [
 
 def test_markup_and_script_in_data_do_nothing(visit, page_of, make_folder, answers):
     every = " ".join(HOSTILE)
-    messages = [{"role": f"user{text}", "content": text} for text in HOSTILE] + [{"role": "user", "content": every}]
+    messages = [{"role": "user", "content": text} for text in HOSTILE] + [{"role": "user", "content": every}]
     odd = {
         "question_id": f"{every}/#?%",
         "topic": every,
