@@ -380,7 +380,7 @@ def test_markup_and_script_in_data_do_nothing(visit, page_of, make_folder, answe
     every = " ".join(HOSTILE)
     messages = [{"role": "user", "content": text} for text in HOSTILE] + [{"role": "user", "content": every}]
     odd = {
-        "question_id": f"{every}/#?%",
+        "question_id": f"{every}/#?%".replace("\0", "").replace("\x1b", ""),  # these two are replaced in results
         "topic": every,
         "user_question_or_message": every,
         "all_options": [f"({'abcd'[i]}) {HOSTILE[i]} {every}" for i in range(4)],
