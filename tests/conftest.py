@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -33,6 +34,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # `datasets` reads these once, when it is imported: no test sees or fills the user's caches, or asks the Hub.
     os.environ["HF_HOME"] = tempfile.mkdtemp(prefix="personamem-tests-")
     os.environ["HF_HUB_OFFLINE"] = "1"
+    # A job in the background of a shell is started to ignore Ctrl-C, and would hand that on to the commands under test.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
