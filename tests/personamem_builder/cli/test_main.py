@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -157,6 +158,7 @@ def test_a_command_that_writes_nothing_says_so(longer: Path, tmp_path: Path) -> 
     os.mkfifo(fifo)  # it waits here until somebody writes
     with started(tmp_path, "generate", fifo, "--preview") as command:
         opened = os.open(fifo, os.O_WRONLY)
+        time.sleep(0.5)  # a signal on the last step before the read would not end the read: Python looks for it after
         command.send(signal.SIGINT, to_group=True)
         assert command.ends() == (130, "", "interrupted: nothing was written\n")
         os.close(opened)
@@ -213,7 +215,7 @@ def test_every_command_that_needs_the_run_to_itself_is_refused(tmp_path: Path, c
 
 
 def test_a_reader_that_goes_away_is_no_error_with_a_traceback(tmp_path: Path) -> None:
-    script = f'{sys.executable} -c "{CLI}" --help | head -1'
+    script = f'{shlex.quote(sys.executable)} -c "{CLI}" --help | head -1'
     done = subprocess.run(
         ["bash", "-c", script],
         env=os.environ | {"PYTHONPATH": str(ROOT)},
