@@ -2,6 +2,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# Tests start many processes, which need not compile what another has compiled.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: demo test test-fast test-slow test-browser test-real-model test-mem0 lint bench clean
 
 # The main job, end to end and offline: import a tiny excerpt, run floors and a dummy model, print the report.
@@ -12,11 +15,13 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed
 	$(MAKE) --output-sync --jobs 2 lint test-fast
 
+# Each worker begins with a part of its own, so that what the tests of a module share is made once.
 test-fast: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto -m "not slow and not browser"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser"
 
+# Few and long: they go to whoever is free, but those that share what takes a minute to make stay together.
 test-slow: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto -m slow
+	$(BIN)/python -m pytest -n auto --dist loadgroup -m "slow or hypothesis" --hypothesis-profile thorough
 
 # Pages in a headless Chromium, which has to be on the PATH (Debian: apt-get install chromium); screenshots are left in
 # build/screenshots.
@@ -40,8 +45,8 @@ test-mem0: $(VENV)/.installed
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
 bench: $(VENV)/.installed
 	for script in benchmarks/*.py; do $(BIN)/python $$script --quick || exit 1; done

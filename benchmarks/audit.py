@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from support.made_up import write_made_up
 from support.measure import (
-    REPOSITORY,
+    OFFICIAL,
     Child,
     Target,
     argument_parser,
@@ -30,20 +30,14 @@ from support.measure import (
     interleave,
     median_ratio,
     print_table,
+    spread,
 )
 
-OFFICIAL = REPOSITORY.parent / "shared" / "data" / "personamem_v1"
 QUESTIONS = 5990
 
 
 class Cost(NamedTuple):
-    """What an audit took.
-
-    Attributes:
-        questions: How many there were.
-        seconds: Of the clock.
-        cpu_seconds: Of all processors.
-    """
+    """What an audit of so many questions took: seconds of the clock, and of all processors."""
 
     questions: int
     seconds: float
@@ -134,12 +128,11 @@ def together(costs: Mapping[str, Cost]) -> Cost:
 
 def cells(costs: Sequence[Cost]) -> list[str]:
     """Return the cells of a line: the same audit in every round."""
-    seconds = [cost.seconds for cost in costs]
     cpu_seconds = statistics.median(cost.cpu_seconds for cost in costs)
-    figures = (statistics.median(seconds), min(seconds), max(seconds), cpu_seconds)
     return [
         f"{costs[0].questions:,}",
-        *(f"{figure:.2f}" for figure in figures),
+        *spread([cost.seconds for cost in costs]),
+        f"{cpu_seconds:.2f}",
         f"{1000 * cpu_seconds / costs[0].questions:.2f}",
     ]
 

@@ -16,23 +16,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from support.measure import REPOSITORY, Target, argument_parser, conclude, in_child, print_table
+from support.measure import Child, Target, argument_parser, conclude, in_child, print_table
+from support.runs import generate_run
 
-CONFIG = REPOSITORY / "examples" / "full.yaml"
 SPLITS = ("32k", "128k", "1M")
 ROUNDS = 3
 
 
 def make_run(folder: str, personas: int) -> None:
     """Generate the run."""
-    from generation.banks.load import load_banks
-    from generation.config import load_config
-    from generation.pipeline import Work, generate
-    from generation.store import RunStore
-
-    config = load_config(CONFIG).model_copy(update={"personas": personas})
-    work = Work(config, load_banks(config), "offline")
-    generate(work, RunStore.open(Path(folder) / "run", work.fingerprint()), workers=2)
+    generate_run(Path(folder) / "run", workers=2, personas=personas)
 
 
 def assemble_and_build(folder: str, workers: int) -> tuple[float, float, dict[str, Any]]:
@@ -40,7 +33,7 @@ def assemble_and_build(folder: str, workers: int) -> tuple[float, float, dict[st
     from generation.store import RunStore
     from personamem_builder.assemble.assemble import assemble
     from personamem_builder.assemble.sizes import chosen_sizes
-    from personamem_builder.dataset.build import build
+    from personamem_builder.build.from_run import build
 
     store = RunStore(Path(folder) / "run")
     start = time.perf_counter()
@@ -83,50 +76,55 @@ def lazy_pass(folder: str) -> tuple[float, int]:
     return time.perf_counter() - start, len(rows)
 
 
+def measure(folder: str, workers: int) -> dict[str, Any]:
+    """Return the figures of a run in so many processes."""
+    encoded: list[tuple[float, int]] = []
+    made: list[Child] = []
+    for _ in range(ROUNDS):
+        encoded.append(in_child(encode, folder).result)
+        made.append(in_child(assemble_and_build, folder, workers))
+    lazy = in_child(lazy_pass, folder)
+    disk = sum(path.stat().st_size for path in (Path(folder) / "personamem").rglob("*") if path.is_file())
+    return {
+        "tiktoken": median(seconds for seconds, _ in encoded),
+        "assemble": median(run.result[0] for run in made),
+        "build": median(run.result[1] for run in made),
+        "rss_mb": max(run.rss_mb for run in made),
+        "disk_mb": disk / 1e6,
+        "distinct_zstd_mb": encoded[0][1] / 1e6,
+        "lazy_seconds": lazy.result[0],
+        "lazy_mb": lazy.private_mb,
+        "rows": {name: split["questions"] for name, split in made[0].result[2]["splits"].items()},
+    }
+
+
+def cells(name: str, figure: dict[str, Any]) -> list[str]:
+    """Return the cells of a line."""
+    return [
+        name,
+        " / ".join(f"{count:,}" for count in figure["rows"].values()),
+        f"{figure['tiktoken']:.1f}",
+        f"{figure['assemble']:.1f} + {figure['build']:.1f}",
+        f"{(figure['assemble'] + figure['build']) / figure['tiktoken']:.2f}",
+        f"{figure['rss_mb']:.0f}",
+        f"{figure['disk_mb']:.1f}",
+        f"{figure['distinct_zstd_mb']:.1f}",
+        f"{figure['lazy_seconds']:.1f}",
+        f"{figure['lazy_mb']:.0f}",
+    ]
+
+
 def main() -> None:
     """Run the script."""
     arguments = argument_parser(__doc__).parse_args()
     sizes = (2, 4) if arguments.quick else (5, 10, 20)
-    rows, figures = [], {}
+    figures: dict[str, dict[str, Any]] = {}
     for personas in sizes:
         with tempfile.TemporaryDirectory() as folder:
             in_child(make_run, folder, personas)
             for workers in (1, 2):
-                encoded, made = [], []
-                for _ in range(ROUNDS):
-                    encoded.append(in_child(encode, folder).result)
-                    made.append(in_child(assemble_and_build, folder, workers))
-                yardstick, distinct = median(seconds for seconds, _ in encoded), encoded[0][1]
-                assembling, building = (median(run.result[part] for run in made) for part in (0, 1))
-                rss_mb, manifest = max(run.rss_mb for run in made), made[0].result[2]
-                lazy = in_child(lazy_pass, folder)
-                disk = sum(path.stat().st_size for path in (Path(folder) / "personamem").rglob("*") if path.is_file())
-                counts = {name: split["questions"] for name, split in manifest["splits"].items()}
-                figures[f"{personas} personas, {workers} processes"] = figure = {
-                    "tiktoken": yardstick,
-                    "assemble": assembling,
-                    "build": building,
-                    "rss_mb": rss_mb,
-                    "disk_mb": disk / 1e6,
-                    "distinct_zstd_mb": distinct / 1e6,
-                    "lazy_seconds": lazy.result[0],
-                    "lazy_mb": lazy.private_mb,
-                    "rows": counts,
-                }
-                rows.append(
-                    [
-                        f"{personas} personas, {workers} process{'es' if workers > 1 else ''}",
-                        " / ".join(f"{count:,}" for count in counts.values()),
-                        f"{yardstick:.1f}",
-                        f"{assembling:.1f} + {building:.1f}",
-                        f"{(assembling + building) / yardstick:.2f}",
-                        f"{rss_mb:.0f}",
-                        f"{disk / 1e6:.1f}",
-                        f"{distinct / 1e6:.1f}",
-                        f"{figure['lazy_seconds']:.1f}",
-                        f"{figure['lazy_mb']:.0f}",
-                    ]
-                )
+                figures[f"{personas} personas, {workers} processes"] = measure(folder, workers)
+    rows = [cells(name.replace(", 1 processes", ", 1 process"), figure) for name, figure in figures.items()]
     header = ["", "rows 32k / 128k / 1M", "tiktoken s", "assemble + build s", "ratio", "MB", "disk MB", "zstd MB"]
     print_table("Assembly and build", [*header, "lazy 1M s", "lazy MB"], rows)
     first, last = (figures[f"{personas} personas, 1 processes"] for personas in (sizes[0], sizes[-1]))

@@ -9,24 +9,15 @@ import tempfile
 import time
 from pathlib import Path
 
-from support.measure import REPOSITORY, Target, argument_parser, conclude, in_child, print_table
-
-CONFIG = REPOSITORY / "examples" / "full.yaml"
+from support.measure import Target, argument_parser, conclude, in_child, print_table
+from support.runs import generate_run
 
 
 def make(personas: int, workers: int) -> tuple[float, dict[str, int], float]:
     """Generate a run; return the seconds, the number of records of each stage, and the MB on disk."""
-    from generation.banks.load import load_banks
-    from generation.config import load_config
-    from generation.pipeline import Work, generate
-    from generation.store import RunStore
-
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        config = load_config(CONFIG).model_copy(update={"personas": personas})
-        work = Work(config, load_banks(config), "offline")
-        store = RunStore.open(Path(folder) / "run", work.fingerprint())
-        counts = generate(work, store, workers).counts
+        _, counts = generate_run(Path(folder) / "run", workers, personas=personas)
         seconds = time.perf_counter() - start
         size = sum(path.stat().st_size for path in (Path(folder) / "run").rglob("*.jsonl"))
     return seconds, counts, size / 1e6

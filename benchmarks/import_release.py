@@ -9,28 +9,16 @@ The peak memory is that of one import in a process of its own, libraries include
 from __future__ import annotations
 
 import json
-import statistics
 import tempfile
 import time
 from pathlib import Path
 
-from support.measure import (
-    Target,
-    add_release,
-    argument_parser,
-    conclude,
-    in_child,
-    interleave,
-    median_ratio,
-    print_table,
-)
+from support.measure import Target, conclude, in_child, interleave, median_ratio, print_table, release_arguments, spread
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argument_parser(__doc__)
-    add_release(parser)
-    args = parser.parse_args()
+    args = release_arguments(__doc__)
     texts = distinct_texts(args.release)
     rounds = 5 if args.quick else 25
     time_import(args.release)  # loads what is loaded on first use
@@ -47,10 +35,7 @@ def main() -> None:
     print_table(
         f"{rounds} rounds, interleaved",
         ["side", "median s", "min s", "max s", "ratio"],
-        [
-            [name, f"{statistics.median(v):.3f}", f"{min(v):.3f}", f"{max(v):.3f}", f"{median_ratio(v, base):.2f}"]
-            for name, v in seconds.items()
-        ],
+        [[name, *spread(v, ".3f"), f"{median_ratio(v, base):.2f}"] for name, v in seconds.items()],
     )
     print(f"\npeak memory of an import in its own process: {child.rss_mb:.0f} MB, {child.private_mb:.0f} MB private")
     memory = {"rss_mb": child.rss_mb, "private_mb": child.private_mb}
@@ -69,7 +54,7 @@ def distinct_texts(release: Path) -> list[str]:
 
 def time_import(release: Path) -> float:
     """Import into a new folder; removing it again is not counted."""
-    from personamem_builder.dataset.official import import_release
+    from personamem_builder.build.from_official import import_release
 
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()

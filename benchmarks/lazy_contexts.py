@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from support.made_up import SPLIT, write_made_up
-from support.measure import MB, Child, Target, add_release, argument_parser, conclude, in_child, interleave, print_table
+from support.measure import MB, Child, Target, conclude, in_child, interleave, print_table, release_arguments
 
 LIMITS = {"release": (1.0, 250.0), "made-up": (6.0, 700.0)}
 """The most seconds, and MB of private memory, of a pass over each dataset."""
@@ -34,9 +34,7 @@ QUICK_SIZE = FULL_SIZE | {"contexts": 6, "questions": 250}
 
 def main() -> None:
     """Measure and print."""
-    parser = argument_parser(__doc__)
-    add_release(parser)
-    args = parser.parse_args()
+    args = release_arguments(__doc__)
     size = QUICK_SIZE if args.quick else FULL_SIZE
     targets: list[Target] = []
     figures: dict[str, Any] = {}
@@ -121,9 +119,9 @@ HEADER = ["side", "disk MB", "open s", "pass s", "private MB", "RSS MB"]
 
 def import_release(release: Path, out: Path) -> None:
     """Write the dataset folder of the official release."""
-    from personamem_builder.dataset import official
+    from personamem_builder.build import from_official
 
-    official.import_release(release, out)
+    from_official.import_release(release, out)
 
 
 def make_up(folder: Path, size: dict[str, int]) -> None:
@@ -133,10 +131,10 @@ def make_up(folder: Path, size: dict[str, int]) -> None:
 
 def time_materialise(folder: Path, split: str, out: Path) -> float:
     """Write the materialised file."""
-    import personamem_builder.dataset.load as load
+    from personamem_builder.build.materialise import materialise
 
     start = time.perf_counter()
-    load.materialise(split, out, data=folder)
+    materialise(split, out, data=folder)
     return time.perf_counter() - start
 
 

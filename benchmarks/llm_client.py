@@ -90,12 +90,10 @@ def served() -> Iterator[str]:
 
 
 def make_calls(url: str, calls: int, whole: bool) -> tuple[float, float]:
-    """Make calls with different prompts; return the seconds, and those of the processor.
+    """Make calls with different prompts, the whole way as a run makes them or through the endpoint alone.
 
-    Args:
-        url: Of the endpoint.
-        calls: How many.
-        whole: The way a run makes them; else through the endpoint alone.
+    Returns:
+        The seconds, and those of the processor.
     """
     from generation.llm.cache import ReplyCache
     from generation.llm.client import Account, Call, ChatMessage, Client, Request

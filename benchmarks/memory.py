@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from support.measure import Target, add_release, argument_parser, conclude, interleave, median_ratio, print_table
+from support.measure import Target, conclude, interleave, median_ratio, print_table, release_arguments, spread
 
 _QUICK_CONTEXTS = 4
 K = 10
@@ -23,14 +23,12 @@ K = 10
 
 def main() -> None:
     """Measure and print."""
-    parser = argument_parser(__doc__)
-    add_release(parser)
-    args = parser.parse_args()
-    from personamem_builder.contexts import iter_contexts
+    args = release_arguments(__doc__)
+    from personamem_builder.build.from_official import import_release
+    from personamem_builder.dataset.check import read_questions
+    from personamem_builder.dataset.contexts import iter_contexts
     from personamem_builder.dataset.folder import contexts_path
-    from personamem_builder.dataset.load import read_questions
-    from personamem_builder.dataset.official import import_release
-    from personamem_builder.memory.history import cut_sessions
+    from personamem_builder.memory.sessions import cut_sessions
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "personamem"
@@ -68,7 +66,7 @@ def main() -> None:
     print_table(
         f"{len(seconds['once, all questions'])} rounds, interleaved; some contexts: {len(some)}",
         ["side", "median s", "min s", "max s"],
-        [[name, f"{statistics.median(v):.2f}", f"{min(v):.2f}", f"{max(v):.2f}"] for name, v in seconds.items()],
+        [[name, *spread(v)] for name, v in seconds.items()],
     )
     ratio = median_ratio(seconds["once, some contexts"], seconds["rebuild, some contexts"])
     targets = [
@@ -95,7 +93,7 @@ def time_once(folder: Path, contexts: set[str] | None) -> float:
 def time_rebuild(contexts: list[Any], asked: dict[str, list[Any]]) -> float:
     """Return the seconds of a system rebuilt for every question of some contexts."""
     from personamem_builder.memory.bm25 import Bm25
-    from personamem_builder.memory.history import cut_sessions
+    from personamem_builder.memory.sessions import cut_sessions
 
     started = time.perf_counter()
     for context in contexts:

@@ -28,19 +28,10 @@ import sys
 import tempfile
 import time
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from support.measure import (
-    Child,
-    Target,
-    add_release,
-    argument_parser,
-    conclude,
-    in_child,
-    print_table,
-)
+from support.measure import Child, Target, can_run_models, conclude, in_child, print_table, release_arguments
 
 FULL_RUN = {"contexts": 2, "questions": None, "part": 4, "rounds": 1}
 QUICK_RUN = {"contexts": 1, "questions": 4, "part": 24, "rounds": 1}
@@ -54,15 +45,10 @@ SIDES = {"hf": "lm_eval.models.huggingface:HFLM", "hf-prefix": "personamem_build
 
 def main() -> None:
     """Measure and print."""
-    parser = argument_parser(__doc__)
-    add_release(parser)
-    args = parser.parse_args()
+    args = release_arguments(__doc__)
     targets: list[Target] = []
     figures: dict[str, Any] = {"counts": show_counts(args, targets)}
-    missing = [name for name in ("torch", "transformers", "accelerate", "lm_eval") if find_spec(name) is None]
-    if missing:
-        print(f"\nnothing was run: {', '.join(missing)} not installed (pip install '.[hf]')")
-    else:
+    if can_run_models():
         figures["run"] = show_run(args, targets)
     conclude(args, targets, figures)
 
@@ -143,19 +129,7 @@ def show_run(args: argparse.Namespace, targets: list[Target]) -> dict[str, Any]:
         for side in ["hf-prefix", *(["hf", "hf-prefix"] * size["rounds"])]:
             print(f"running {side}", file=sys.stderr)
             children[side].append(in_child(score, folder, side))
-    results = {side: [child.result for child in rounds] for side, rounds in children.items()}
-    seconds = {side: [result["seconds"] for result in rounds] for side, rounds in results.items()}
-    tokens = {side: rounds[0]["tokens"] for side, rounds in results.items()}
-    cpu = {side: [result["cpu_seconds"] for result in rounds] for side, rounds in results.items()}
-    wall_ratio = statistics.median(seconds["hf"]) / statistics.median(seconds["hf-prefix"])
-    token_ratio = tokens["hf"] / tokens["hf-prefix"]
-    share, changed = differences(results["hf"][0]["scores"], results["hf-prefix"][0]["scores"])
-    largest = max(
-        abs(a - b)
-        for x, y in zip(results["hf"][0]["scores"], results["hf-prefix"][0]["scores"], strict=True)
-        for a, b in zip(x, y, strict=True)
-    )
-
+    sides = {side: side_figures(rounds) for side, rounds in children.items()}
     label = "QUICK: too small for the targets of time; " if args.quick else ""
     print_table(
         f"Run ({label}hf {size['rounds']} time(s), hf-prefix {size['rounds'] + 1}): "
@@ -163,23 +137,17 @@ def show_run(args: argparse.Namespace, targets: list[Target]) -> dict[str, Any]:
         f"{work['questions']} questions, {work['requests']} options; 1/{size['part']} of every text: mean prompt "
         f"{work['prompt']:,.0f} tokens, mean option {work['option']:.0f}",
         ["side", "tokens", "/ bound", "calls", "s", "CPU s", "in model s", "tok/s", "private MB", "RSS MB"],
-        [
-            [
-                side,
-                f"{tokens[side]:,}",
-                f"{tokens[side] / work['bound']:.3f}",
-                f"{rounds[0]['calls']:,}",
-                f"{statistics.median(seconds[side]):.2f}",
-                f"{statistics.median(cpu[side]):.2f}",
-                f"{statistics.median(r['model_seconds'] for r in rounds):.2f}",
-                f"{tokens[side] / statistics.median(seconds[side]):,.0f}",
-                f"{statistics.median(child.private_mb for child in children[side]):,.0f}",
-                f"{statistics.median(child.rss_mb for child in children[side]):,.0f}",
-            ]
-            for side, rounds in results.items()
-        ],
+        [[side, *side_cells(figures, work["bound"])] for side, figures in sides.items()],
     )
-    cpu_ratio = statistics.median(cpu["hf"]) / statistics.median(cpu["hf-prefix"])
+    scores = [children[side][0].result["scores"] for side in ("hf", "hf-prefix")]
+    share, changed = differences(*scores)
+    pairs = [pair for options in zip(*scores, strict=True) for pair in zip(*options, strict=True)]
+    largest = max(abs(a - b) for a, b in pairs)
+    token_ratio = sides["hf"]["tokens"] / sides["hf-prefix"]["tokens"]
+    wall_ratio, cpu_ratio = (
+        statistics.median(sides["hf"][key]) / statistics.median(sides["hf-prefix"][key])
+        for key in ("seconds", "cpu_seconds")
+    )
     print(
         f"lower bound (distinct prefixes) {work['bound']:,}; hf / hf-prefix: {token_ratio:.1f} in tokens, "
         f"{wall_ratio:.1f} in time, {cpu_ratio:.1f} in CPU time; largest difference of a log-likelihood "
@@ -187,24 +155,36 @@ def show_run(args: argparse.Namespace, targets: list[Target]) -> dict[str, Any]:
     )
     off = abs(wall_ratio / token_ratio - 1) * 100
     targets += [
-        Target("run: hf-prefix tokens / lower bound", tokens["hf-prefix"] / work["bound"], 1.03, "x"),
+        Target("run: hf-prefix tokens / lower bound", sides["hf-prefix"]["tokens"] / work["bound"], 1.03, "x"),
         Target(f"run: time ratio off the token ratio{' (quick size)' * args.quick}", off, 25, "%"),
         Target("run: difference / (1e-3 + 1e-4 relative)", share, 1, "x"),
         Target("run: changed argmax", changed, 0, "questions"),
     ]
-    sides = {
-        side: {
-            "seconds": seconds[side],
-            "cpu_seconds": cpu[side],
-            "model_seconds": [result["model_seconds"] for result in results[side]],
-            "tokens": tokens[side],
-            "calls": results[side][0]["calls"],
-            "private_mb": [child.private_mb for child in children[side]],
-            "rss_mb": [child.rss_mb for child in children[side]],
-        }
-        for side in SIDES
-    }
     return {"size": size, "work": work, "sides": sides, "largest_difference": largest, "changed_argmax": changed}
+
+
+def side_figures(rounds: list[Child]) -> dict[str, Any]:
+    """Return what the rounds of a side took; tokens and calls are the same in all."""
+    results = [child.result for child in rounds]
+    return {
+        **{key: [result[key] for result in results] for key in ("seconds", "cpu_seconds", "model_seconds")},
+        **{key: results[0][key] for key in ("tokens", "calls")},
+        "private_mb": [child.private_mb for child in rounds],
+        "rss_mb": [child.rss_mb for child in rounds],
+    }
+
+
+def side_cells(figures: dict[str, Any], bound: int) -> list[str]:
+    """Return the cells of a line of a side."""
+    medians = {key: statistics.median(own) for key, own in figures.items() if isinstance(own, list)}
+    return [
+        f"{figures['tokens']:,}",
+        f"{figures['tokens'] / bound:.3f}",
+        f"{figures['calls']:,}",
+        *(f"{medians[key]:.2f}" for key in ("seconds", "cpu_seconds", "model_seconds")),
+        f"{figures['tokens'] / medians['seconds']:,.0f}",
+        *(f"{medians[key]:,.0f}" for key in ("private_mb", "rss_mb")),
+    ]
 
 
 def differences(ours: list[list[float]], theirs: list[list[float]]) -> tuple[float, int]:

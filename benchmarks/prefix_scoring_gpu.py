@@ -20,11 +20,10 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from itertools import islice
 from typing import Any
 
-from support.measure import Target, add_release, argument_parser, conclude, print_table
+from support.measure import Target, can_run_models, conclude, print_table, release_arguments
 
 
 @dataclass(frozen=True)
@@ -71,12 +70,8 @@ LLAMA_TOY = {
 
 def main() -> None:
     """Measure and print."""
-    parser = argument_parser(__doc__)
-    add_release(parser)
-    args = parser.parse_args()
-    missing = [name for name in ("torch", "transformers", "accelerate", "lm_eval") if find_spec(name) is None]
-    if missing:
-        print(f"nothing was run: {', '.join(missing)} not installed (pip install '.[hf]')")
+    args = release_arguments(__doc__)
+    if not can_run_models():
         return
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TRANSFORMERS_VERBOSITY"] = "error"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from support.made_up import SPLIT, write_made_up
-from support.measure import Child, Target, argument_parser, conclude, in_child, interleave, print_table
+from support.measure import Child, Target, argument_parser, conclude, in_child, interleave, print_table, spread
 
 QUESTIONS = 6000
 MODELS = ("gold/seven-letters-70B", "tin/small-1B-instruct", "zinc/old-8B", "chat-large", "chat-small")
@@ -69,7 +69,7 @@ def show(args: argparse.Namespace, children: dict[str, list[Child]], sizes: dict
         [
             [
                 name,
-                *(f"{figure:.2f}" for figure in (statistics.median(own), min(own), max(own))),
+                *spread(own),
                 f"{statistics.median(child.rss_mb for child in children[name]):.0f}",
                 f"{sizes[name] / 1000:.0f}" if name in sizes else "-",
             ]
@@ -88,7 +88,7 @@ def show(args: argparse.Namespace, children: dict[str, list[Child]], sizes: dict
 
 def write(folder: Path, count: int) -> None:
     """Write a dataset and the results of five models on it."""
-    from personamem_builder.dataset.folder import read_manifest
+    from personamem_builder.manifest import read_manifest
 
     write_made_up(folder / "personamem", contexts=20, letters=20_000, messages=100, questions=count)
     rows = enrich(folder / "personamem")
@@ -109,9 +109,9 @@ def enrich(folder: Path) -> list[dict[str, Any]]:
     import pyarrow as pa
 
     from generation.records import QUESTION_TYPES
-    from personamem_builder.contexts import context_files, iter_contexts
-    from personamem_builder.dataset.load import read_questions
-    from personamem_builder.dataset.write import Source, write_dataset
+    from personamem_builder.build.write import Source, write_dataset
+    from personamem_builder.dataset.check import read_questions
+    from personamem_builder.dataset.contexts import context_files, iter_contexts
     from personamem_builder.schema import GENERATED_QUESTION_FIELDS, QUESTION_SCHEMA
 
     rng = random.Random(5)

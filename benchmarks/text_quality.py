@@ -19,19 +19,16 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from support.measure import Target, add_release, argument_parser, conclude, print_table
+from support.measure import FULL_CONFIG, Target, add_release, argument_parser, conclude, print_table
+from support.runs import generate_run
 
-from generation.banks.load import load_banks
-from generation.config import load_config
-from generation.pipeline import Work, generate
 from generation.records import Session
 from generation.seeds import rng_for
 from generation.store import RunStore
 from generation.tokenizer import load_encoding
-from personamem_builder.official.contexts import read_contexts
+from personamem_builder.official.contexts_jsonl import read_contexts
 from personamem_builder.official.faults import Faults
 
-ROOT = Path(__file__).resolve().parent.parent
 WORDS = 500_000
 WORD = re.compile(r"[\w'’-]+")
 
@@ -114,20 +111,15 @@ def official(release: Path) -> list[Conversation] | None:
 
 def run_of(arguments: argparse.Namespace, folder: str) -> RunStore:
     """Return the run to measure, made if there is none."""
-    config = load_config(arguments.config)
-    if arguments.quick:
-        config = config.model_copy(update={"personas": 3, "fillers": 0})
-    work = Work(config, load_banks(config), "offline")
-    store = RunStore.open(arguments.run or Path(folder) / "run", work.fingerprint())
-    generate(work, store, workers=2)
-    return store
+    smaller = {"personas": 3, "fillers": 0} if arguments.quick else {}
+    return generate_run(arguments.run or Path(folder) / "run", 2, arguments.config, **smaller)[0]
 
 
 def main() -> None:
     """Run the script."""
     parser = argument_parser(__doc__)
     add_release(parser)
-    parser.add_argument("--config", type=Path, default=ROOT / "examples" / "full.yaml")
+    parser.add_argument("--config", type=Path, default=FULL_CONFIG)
     parser.add_argument("--run", type=Path, help="a run of that configuration; by default one is made")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

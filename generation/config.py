@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from generation.errors import UserError
-from generation.reading import describe, read_yaml
+from generation.reading import describe
 from generation.records import PERIODS, QUESTION_TYPES, QuestionType
 from generation.resources import example_names, find_example
+from generation.yaml_reading import read_yaml
 
 MAX_UPDATES: Final = 3
 """How often one preference changes at most (the paper's limit)."""
@@ -25,12 +26,7 @@ _Real = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
 class Turns(BaseModel):
-    """How many exchanges (a user message and its reply) a session has.
-
-    Attributes:
-        min: At least so many.
-        max: At most so many.
-    """
+    """How many exchanges (a user message and its reply) a session has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,13 +58,10 @@ class LLMConfig(BaseModel):
     """How language models are asked; the offline backend has no use for it.
 
     Attributes:
-        temperature: Of the sampling.
         max_tokens: Longest reply; one that is cut there is a failure.
         concurrency: Most calls under way at a time.
         requests_per_minute: Most calls begun in a minute; no limit by default.
         tokens_per_minute: Most tokens of prompts and replies in a minute; no limit by default.
-        timeout: Seconds that one request may take.
-        prices: By the name of the model.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -81,10 +74,10 @@ class LLMConfig(BaseModel):
     timeout: _Real = Field(default=600.0, gt=0, le=86_400)
     prices: dict[str, Price] = {}
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Return what shapes whole replies.
 
-        Pace, timeout and prices do not, and `max_tokens` only decides which replies are cut: those are not kept.
+        Rate limits, timeout and prices do not, and `max_tokens` only decides which replies are cut: those are not kept.
         """
         return {"temperature": self.temperature}
 
@@ -93,9 +86,7 @@ class Config(BaseModel):
     """What to generate.
 
     Attributes:
-        seed: Decides every random choice.
         language: Of the text; only `en` for now.
-        personas: How many users.
         persona_source: A JSONL file with a short description a line (`{"persona": "…"}`, as PersonaHub has it) to
             start the profiles from, relative to the configuration file; by default they come from the shipped bank.
         persona_visible: What the model is shown of the user: `demographics` (name, age, gender and race; in the paper
@@ -103,14 +94,10 @@ class Config(BaseModel):
         topics: Ids of shipped topic banks, or paths of bank files (ending in `.yaml`), relative to the configuration.
         periods: How many of the periods initial, next week, next month and next year a topic runs through.
         items_per_topic: Things a user mentions in a topic, with liking or dislike.
-        slots_per_topic: Preferences with one value at a time.
         facts_per_topic: Facts of different kinds that a user tells in a topic.
         updates_per_topic: Changes of items and slots, at most three each.
-        turns_per_session: Exchanges of a session.
         questions_per_topic: Questions of each type for each persona and topic, or as many as its history gives; 1 for
             types that are not named.
-        fillers: Short conversations without any preference.
-        llm: How language models are asked.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -176,10 +163,7 @@ class Config(BaseModel):
 
 
 def load_config(path: Path) -> Config:
-    """Read a configuration.
-
-    Args:
-        path: A YAML file, or the name of a shipped example (see `find_example`).
+    """Read a configuration from a YAML file or, by its name, from a shipped example (see `find_example`).
 
     Raises:
         UserError: The file is absent or no YAML mapping, has unknown keys, or asks for something impossible; all

@@ -63,13 +63,7 @@ def spoken_day(date: dt.date) -> str:
 
 
 def spoken_past(date: dt.date, today: dt.date, rng: random.Random) -> str:
-    """Return how someone who speaks today refers to an earlier day: `last Thursday`, `three weeks ago`.
-
-    Args:
-        date: The day spoken of; not after `today`.
-        today: The day on which someone speaks.
-        rng: Decides between ways to say it.
-    """
+    """Return how someone who speaks today refers to an earlier day: `last Thursday`, `three weeks ago`."""
     days = (today - date).days
     if days < 14:
         return rng.choice(_within_two_weeks(date, today))

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a path to write to; the file takes the place of `path` when the block ends well.
+    """Give a path to write to; the file takes the place of `path` when the block ends well. Its folder must exist.
 
     The new file lies beside the old one until it is complete and on the disk, so that a kill or a full disk leaves
     the old one as it was.
-
-    Args:
-        path: The file to make or replace; its folder must exist.
     """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -33,13 +32,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(out: Path) -> Iterator[Path]:
-    """Give a new folder to fill; it takes the place of `out` when the block ends well.
+    """Give a new folder to fill; it takes the place of `out`, or of what that links to, when the block ends well.
 
     Until then the old one is as it was, also after a kill. Two processes that make the same folder wait for each other.
-
-    Args:
-        out: The folder to make or replace; where it is a link, what it points to. Whether it may be replaced is the
-            caller's to say.
     """
     from filelock import FileLock
 
@@ -83,6 +78,11 @@ def _sync(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def json_digest(value: Any) -> str:
+    """Return the sha256 of a value as JSON with sorted keys."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str:

@@ -73,12 +73,7 @@ def _parse_sequence(tokens: list[str], at: int, template: str, depth: int) -> tu
 
 
 def expand(template: str, rng: random.Random, **slots: str) -> str:
-    """Return one expansion of a template, with capitals at the starts of sentences.
-
-    Args:
-        template: The template.
-        rng: Decides the choices, left to right.
-        **slots: What to insert for each `{name}`.
+    """Return one expansion of a template, chosen from left to right, with capitals at the starts of sentences.
 
     Raises:
         KeyError: A slot of the template is not given.
@@ -124,19 +119,6 @@ def _slot_names(sequence: _Sequence) -> set[str]:
             for branch in part.branches:
                 names |= _slot_names(branch)
     return names
-
-
-def count_expansions(template: str) -> int:
-    """Return in how many ways a template can be expanded, slots apart."""
-    return _count(parse(template))
-
-
-def _count(sequence: _Sequence) -> int:
-    total = 1
-    for part in sequence:
-        if isinstance(part, _Choice):
-            total *= sum(_count(branch) for branch in part.branches)
-    return total
 
 
 @cache

@@ -44,11 +44,11 @@ class Unreachable(HttpError):
     """There is no such server, or none that can be trusted."""
 
 
-class NoTime(HttpError):
+class TimedOut(HttpError):
     """There was no whole reply in time."""
 
 
-class TooLong(HttpError):
+class ReplyTooLong(HttpError):
     """The reply is longer than `MAX_REPLY_BYTES`."""
 
 
@@ -61,7 +61,6 @@ class Response(NamedTuple):
 
     Attributes:
         status: Of HTTP; none that redirects.
-        headers: By names in lower case.
         content: Decompressed.
     """
 
@@ -83,10 +82,7 @@ class Address(NamedTuple):
     """Where requests go.
 
     Attributes:
-        scheme: `http` or `https`.
-        host: Name or number.
         port: As given, else that of the scheme.
-        target: Path and query.
         credentials: `user:password` of the URL; empty where it has none.
     """
 
@@ -156,18 +152,10 @@ def post(
     use_proxy: bool = True,
     context: ssl.SSLContext | None = None,
 ) -> Response:
-    """Send one request, once; connections are kept for the next unless the headers say `Connection: close`.
+    """Send one request, once, and return the reply, whatever its status, unless it redirects.
 
-    Args:
-        address: Where to.
-        body: What to send.
-        headers: Beside those of the transfer.
-        timeout: Seconds that all of it may take.
-        use_proxy: Whether the proxy that the environment names is used.
-        context: For https; None for the certificates that the machine trusts.
-
-    Returns:
-        The reply, whatever its status, unless it redirects.
+    Connections are kept for the next unless the headers say `Connection: close`. Without a context, https trusts
+    what the machine trusts.
 
     Raises:
         HttpError: There is no whole reply of bounded size, or the server sends us elsewhere.
@@ -233,11 +221,7 @@ def _basic(credentials: str) -> str:
 
 @cache
 def trusted(more: str = "") -> ssl.SSLContext:
-    """Return the certificates that the machine trusts, with those of certifi where it is installed.
-
-    Args:
-        more: A file of others to trust.
-    """
+    """Return the certificates that the machine trusts, with those of certifi, if installed, and of another file."""
     context = ssl.create_default_context()
     if more:
         context.load_verify_locations(more)
@@ -248,31 +232,31 @@ def trusted(more: str = "") -> ssl.SSLContext:
     return context
 
 
-class _Timely:
+class _WithDeadline:
     """Lets no read of a reply, be it of headers, wait beyond the time that urllib3 has left for it."""
 
     timeout: float
 
     def getresponse(self) -> Any:
-        self.response_class = partial(_timed, time.monotonic() + self.timeout)
+        self.response_class = partial(_bounded_response, time.monotonic() + self.timeout)
         return super().getresponse()  # type: ignore[misc]
 
 
 class _Pool(urllib3.HTTPConnectionPool):
-    ConnectionCls = type("_Connection", (_Timely, HTTPConnection), {})
+    ConnectionCls = type("_Connection", (_WithDeadline, HTTPConnection), {})
 
 
 class _SecurePool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = type("_SecureConnection", (_Timely, HTTPSConnection), {})
+    ConnectionCls = type("_SecureConnection", (_WithDeadline, HTTPSConnection), {})
 
 
-def _timed(until: float, sock: socket.socket, *args: Any, **more: Any) -> HTTPResponse:
+def _bounded_response(until: float, sock: socket.socket, *args: Any, **more: Any) -> HTTPResponse:
     response = HTTPResponse(sock, *args, **more)
-    response.fp = io.BufferedReader(_Timed(response.fp.detach(), sock, until))
+    response.fp = io.BufferedReader(_DeadlineReader(response.fp.detach(), sock, until))
     return response
 
 
-class _Timed(io.RawIOBase):
+class _DeadlineReader(io.RawIOBase):
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, until: float) -> None:
         self._raw, self._sock, self._until = raw, sock, until
 
@@ -306,7 +290,7 @@ def _content(response: urllib3.BaseHTTPResponse) -> bytes:
     for part in parts if encoding in ("", "identity") else _unpacked(parts, encoding):
         content += part
         if max(len(content), response.tell()) > MAX_REPLY_BYTES:
-            raise TooLong(f"the reply is longer than the limit of {MAX_REPLY_BYTES // 2**20} MiB")
+            raise ReplyTooLong(f"the reply is longer than the limit of {MAX_REPLY_BYTES // 2**20} MiB")
     return bytes(content)
 
 
@@ -334,7 +318,7 @@ def _named(error: BaseException, timeout: float) -> HttpError:
         error = inner
     match error:
         case TimeoutError() | urllib3.exceptions.TimeoutError():
-            return NoTime(f"no whole reply within {timeout:g} s")
+            return TimedOut(f"no whole reply within {timeout:g} s")
         case ConnectionRefusedError():
             return Unreachable("the connection is refused")
         case socket.gaierror() | UnicodeError() | LocationParseError():  # the latter for what cannot be a name

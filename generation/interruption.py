@@ -20,9 +20,6 @@ class Interruption(KeyboardInterrupt):
     """The user, or the system, wants the program to end.
 
     It is a `KeyboardInterrupt` so that whoever lets that pass lets this pass too.
-
-    Attributes:
-        signum: The signal that said so.
     """
 
     def __init__(self, signum: int) -> None:
@@ -69,11 +66,7 @@ def is_stopping() -> bool:
 
 @contextmanager
 def kept_if_interrupted(what: str) -> Iterator[None]:
-    """Say what is kept, and how to go on, where the block is interrupted.
-
-    Args:
-        what: Follows `interrupted: `.
-    """
+    """Say what is kept, and how to go on, where the block is interrupted: what follows `interrupted: `."""
     try:
         yield
     except KeyboardInterrupt as stopped:

@@ -53,13 +53,7 @@ class _Pool(ProcessPoolExecutor):
 
 
 def process_pool(workers: int, start: Callable[..., None], *arguments: Any) -> ProcessPoolExecutor:
-    """Return a pool of processes, which begin at once; each calls `start` first.
-
-    Args:
-        workers: How many processes.
-        start: A function of a module, which keeps what the tasks need.
-        *arguments: What it is called with; sent to each process once.
-    """
+    """Return a pool of processes, which begin at once; each calls `start`, a function of a module, before its tasks."""
     pool = _Pool(workers, _Context(), _start, (start, arguments))
     for _ in range(workers):  # it starts a process for a task: while they import, the caller may do something else
         pool.submit(os.getpid)
@@ -88,11 +82,8 @@ def calls_under_way(threads: int) -> Iterator[ThreadPoolExecutor]:
 
     Those that are under way when the block ends are waited for, so that their replies are kept; where the user
     interrupts it, for a few seconds only.
-
-    Args:
-        threads: Most calls at a time.
     """
-    pool = _Calls(threads)
+    pool = _CallPool(threads)
     try:
         yield pool
     finally:
@@ -101,7 +92,7 @@ def calls_under_way(threads: int) -> Iterator[ThreadPoolExecutor]:
             wait(list(pool.under_way), CALLS_SECONDS)
 
 
-class _Calls(ThreadPoolExecutor):
+class _CallPool(ThreadPoolExecutor):
     """Knows its calls that have not ended."""
 
     def __init__(self, threads: int) -> None:
@@ -116,14 +107,7 @@ class _Calls(ThreadPoolExecutor):
 
 
 def ordered_results(pool: Executor, ahead: int, function: Callable[[T], S], tasks: Iterable[T]) -> Iterator[S]:
-    """Yield the result of each task, in order; few tasks and results are in memory at a time.
-
-    Args:
-        pool: Where they are worked off.
-        ahead: How many tasks may be under way.
-        function: What to do with a task; must be picklable where they are processes.
-        tasks: May be a stream.
-    """
+    """Yield the result of each task, in order; at most `ahead` of them are in memory at a time."""
     futures: deque[Future[S]] = deque()
     for task in tasks:
         futures.append(pool.submit(function, task))

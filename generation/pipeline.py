@@ -29,7 +29,7 @@ from generation.stages.histories import draw_history, write_history
 from generation.stages.personas import draw_personas, write_persona
 from generation.stages.questions import write_question
 from generation.stages.sessions import session_tasks, write_session
-from generation.store import Failure, RunStore
+from generation.store import FailedItem, RunStore
 
 FORMAT_VERSION: Final = 2
 """Raised when the same configuration and banks give other records than before."""
@@ -45,12 +45,10 @@ _AHEAD: Final = 8  # tasks that each worker may be ahead of the writing
 _LATER_TEMPLATES: Final = ("no_context.j2",)  # of what is asked about a finished run: they shape none of its records
 
 
-class Work(NamedTuple):
+class RunInputs(NamedTuple):
     """What a run is made from.
 
     Attributes:
-        config: The configuration.
-        banks: Its banks.
         backend: Name of the backend, see `parse_backend`.
         stage_backends: Names of other backends, by stage.
     """
@@ -61,11 +59,7 @@ class Work(NamedTuple):
     stage_backends: Mapping[str, str] = {}
 
     def backend_of(self, stage: str) -> BackendName:
-        """Return the backend of a stage.
-
-        Raises:
-            UserError: There is no such backend.
-        """
+        """Return the backend of a stage."""
         return parse_backend(self.stage_backends.get(stage, self.backend))
 
     def client(self) -> Client:
@@ -73,11 +67,7 @@ class Work(NamedTuple):
         return Client(OfflineBackend(self.banks, self.config.seed))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return everything that shapes the records, by key.
-
-        Raises:
-            UserError: `persona_source` cannot be read or is faulty.
-        """
+        """Return everything that shapes the records, by key."""
         draw_personas(self.config, self.banks.people)  # a faulty persona_source is refused before there is a folder
         config = self.config.model_dump(mode="json", exclude={"llm"})
         names = {stage: self.stage_backends.get(stage, self.backend) for stage in STAGES}
@@ -99,9 +89,6 @@ class Stage(NamedTuple):
     """A stage: a record for each task, in the order of the tasks.
 
     Attributes:
-        name: Of the stage and its file.
-        kind: What its records are.
-        write: Makes the record of a task.
         task_key: Names a task.
         record_key: Names the task that a record was made for.
     """
@@ -157,32 +144,18 @@ STAGES: Final = {
 
 
 class Generated(NamedTuple):
-    """What a run holds.
-
-    Attributes:
-        counts: For each stage, the number of its records.
-        failures: The items that are missing.
-    """
+    """The number of records of each stage, and the items that are missing."""
 
     counts: dict[str, int]
-    failures: list[Failure]
+    failures: list[FailedItem]
 
 
-def generate(work: Work, store: RunStore, workers: int = 1, budget: float | None = None) -> Generated:
-    """Make a run, or finish one that was interrupted.
+def generate(work: RunInputs, store: RunStore, workers: int = 1, budget: float | None = None) -> Generated:
+    """Make a run, or finish one that was interrupted; its calls cost at most the budget, in US dollars.
 
     Each stage file grows in one fixed order, whatever the number of workers, so that what a kill leaves is a prefix
     of the whole. An item that a language model gives no usable reply for is left out, with what is built on it, and
     listed in `failed.jsonl`; the next run asks for it anew. Replies that were paid for are kept beside.
-
-    Args:
-        work: What to make.
-        store: Where to.
-        workers: Processes of the offline backend.
-        budget: Most that calls of this run may cost, in US dollars; None for no limit.
-
-    Returns:
-        What the run holds.
 
     Raises:
         UserError: The folder cannot be written, another process is writing to it, a stage file in it is damaged, a
@@ -213,14 +186,14 @@ def _told(pairs: Sequence[tuple[Persona, History]], store: RunStore) -> set[str]
 class _Runner:
     """Runs stages one after another, in this process or in several."""
 
-    def __init__(self, work: Work, store: RunStore, workers: int, budget: float | None) -> None:
+    def __init__(self, work: RunInputs, store: RunStore, workers: int, budget: float | None) -> None:
         self._work = work
         self._store = store
         self._workers = workers
         self._pool: ProcessPoolExecutor | None = None
         self._ledger: Ledger | None = None
         self.counts: dict[str, int] = {}
-        self.failures: list[Failure] = []
+        self.failures: list[FailedItem] = []
         names = {stage: work.backend_of(stage) for stage in STAGES}
         asked = [name.model for name in names.values() if not name.is_offline]
         if budget is not None or asked:
@@ -267,7 +240,7 @@ class _Runner:
         if left:
             self._drop_later(name)
         for made in track(self._made(name, left), name, len(left)):
-            if isinstance(made, Failure):
+            if isinstance(made, FailedItem):
                 self._store.add_failure(made)
                 self.failures.append(made)
             else:
@@ -300,31 +273,31 @@ class _Runner:
         for later in names[names.index(name) + 1 :]:
             self._store.drop(later)
 
-    def _made(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | Failure]:
+    def _made(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | FailedItem]:
         if not self._work.backend_of(name).is_offline:
             return self._asked(name, tasks)
         if self._pool is None:
             return (_make(name, task) for task in tasks)
         return ordered_results(self._pool, self._workers * _AHEAD, partial(_make, name), tasks)
 
-    def _asked(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | Failure]:
+    def _asked(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | FailedItem]:
         """Ask a language model, with several calls under way; those that are when a run stops are kept too."""
         client, concurrency = self._clients[name], self._work.config.llm.concurrency
         with calls_under_way(concurrency) as pool:
             yield from ordered_results(pool, concurrency * _AHEAD, partial(self._ask, client, name), tasks)
 
-    def _ask(self, client: Client, name: str, task: Any) -> Record | Failure:
+    def _ask(self, client: Client, name: str, task: Any) -> Record | FailedItem:
         stage = STAGES[name]
         try:
             return stage.write(client, self._work.banks, task)
         except ReplyError as error:
-            return Failure(stage=name, item=str(stage.task_key(task)), reason=error.message)
+            return FailedItem(stage=name, item=str(stage.task_key(task)), reason=error.message)
 
 
 _worker: tuple[Client, Banks] | None = None
 
 
-def _start_worker(work: Work) -> None:
+def _start_worker(work: RunInputs) -> None:
     global _worker
     _worker = (work.client(), work.banks)
 

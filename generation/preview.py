@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from generation.config import Config
 from generation.llm.client import MAX_REPAIRS, Client, Request
 from generation.llm.ledger import price_of
-from generation.pipeline import ATTEMPTS, Work
+from generation.pipeline import ATTEMPTS, RunInputs
 from generation.prompts import render
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import QUESTION_TYPES, History, Persona, Question, Session
@@ -38,14 +38,7 @@ from generation.tokenizer import num_tokens
 
 
 class Sample(NamedTuple):
-    """Some records of the first persona.
-
-    Attributes:
-        persona: The first persona.
-        history: Its history.
-        session: The first session of its first topic.
-        questions: A question of each type.
-    """
+    """The first persona, its history, the first session of its first topic, and a question of each type."""
 
     persona: Persona
     history: History
@@ -53,7 +46,7 @@ class Sample(NamedTuple):
     questions: list[Question]
 
 
-def sample(work: Work) -> Sample:
+def sample(work: RunInputs) -> Sample:
     """Make a sample of a run; nothing is written to disk."""
     config, banks, client = work.config, work.banks, work.client()
     persona = write_persona(client, draw_personas(config, banks.people)[0])
@@ -68,7 +61,7 @@ def _one_of_each_type(plans: list[QuestionPlan]) -> list[QuestionPlan]:
     return [by_type[question_type] for question_type in QUESTION_TYPES if question_type in by_type]
 
 
-def preview(work: Work) -> str:
+def preview(work: RunInputs) -> str:
     """Return a sample of a run as text: a profile, the start of a session, a question of each type."""
     persona, _, session, questions = sample(work)
     lines = [persona.demographics, persona.profile, ""]
@@ -88,8 +81,6 @@ class Estimate(NamedTuple):
     """What the calls of one kind take.
 
     Attributes:
-        stage: Which they are for.
-        template: Name of the prompt template.
         calls: How many calls, if the first reply to each is good.
         prompt_tokens: About how many tokens are sent, repairs apart.
         reply_tokens: About how many come back.
@@ -113,7 +104,7 @@ class Estimate(NamedTuple):
     most_calls: int
 
 
-class _Call(NamedTuple):
+class _MeasuredCall(NamedTuple):
     """A call of the first persona, and what comes back if all is well."""
 
     stage: str
@@ -134,25 +125,22 @@ _MOST_TEXTS: Final = {"rewrite": STARTS * REWRITES} | dict.fromkeys(
 """Replies for one text that is read back, at most; of templates that are not named, one for each start."""
 
 
-def estimate(work: Work) -> list[Estimate]:
+def estimate(work: RunInputs) -> list[Estimate]:
     """Estimate what a run takes, by measuring the calls of the first persona with the offline backend.
 
     What a language model writes is read back: these calls are rendered from the texts of the offline backend.
 
-    Args:
-        work: The run.
-
     Returns:
         An entry for each stage and template, in the order of use; those for calls that may not be needed come last.
     """
-    groups: dict[tuple[str, str], list[_Call]] = {}
+    groups: dict[tuple[str, str], list[_MeasuredCall]] = {}
     for call in _calls(work):
         groups.setdefault((call.stage, call.request.template), []).append(call)
     entries = [_estimate(work, stage, template, calls) for (stage, template), calls in groups.items()]
     return sorted(entries, key=lambda entry: entry.if_needed)
 
 
-def _estimate(work: Work, stage: str, template: str, calls: Sequence[_Call]) -> Estimate:
+def _estimate(work: RunInputs, stage: str, template: str, calls: Sequence[_MeasuredCall]) -> Estimate:
     count = _count(work.config, stage, len(calls))
     share = count / len(calls)
     prompt = round(share * sum(num_tokens(render(call.request.template, call.request.facts)) for call in calls))
@@ -182,7 +170,7 @@ def _count(config: Config, stage: str, measured: int) -> int:
     return config.fillers if stage == "fillers" else config.personas * measured
 
 
-def _calls(work: Work) -> Iterator[_Call]:
+def _calls(work: RunInputs) -> Iterator[_MeasuredCall]:
     """Make the calls of one persona with the offline backend: of sessions one topic, of fillers ten."""
     config, banks, client = work.config, work.banks, work.client()
     draft = draw_personas(config, banks.people)[0]
@@ -197,7 +185,7 @@ def _calls(work: Work) -> Iterator[_Call]:
         yield call
         if not work.backend_of("sessions").is_offline:
             yield from _session_readings(request, session)
-    readings: list[_Call] = []
+    readings: list[_MeasuredCall] = []
     for plan in plan_questions(config, persona, history, banks):
         request = question_request(plan, banks)
         question, call = _written("questions", client, request, write_question, plan, banks)
@@ -211,10 +199,10 @@ def _calls(work: Work) -> Iterator[_Call]:
 
 def _written(
     stage: str, client: Client, request: Request, write: Callable[..., Any], *arguments: Any
-) -> tuple[Any, _Call]:
+) -> tuple[Any, _MeasuredCall]:
     start = time.perf_counter()
     record = write(client, *arguments)
-    return record, _Call(stage, request, _text(record), time.perf_counter() - start)
+    return record, _MeasuredCall(stage, request, _text(record), time.perf_counter() - start)
 
 
 def _text(record: Any) -> str:
@@ -228,7 +216,7 @@ def _text(record: Any) -> str:
     return "\n".join(message.content for message in record.messages)
 
 
-def _session_readings(request: Request, session: Session) -> Iterator[_Call]:
+def _session_readings(request: Request, session: Session) -> Iterator[_MeasuredCall]:
     """Yield the calls that read a session back, lengthen it, and mend a fault that the reader found."""
     turns = [
         Turn(user=user.content, assistant=assistant.content, event_ids=list(user.event_ids))
@@ -238,17 +226,17 @@ def _session_readings(request: Request, session: Session) -> Iterator[_Call]:
     told = [EventReading(event_id=e, message=n) for n, turn in enumerate(turns, start=1) for e in turn.event_ids]
     reading = CoverageReply(events=told, other_tastes=[])
     fault = "turn 1: what the user says does not tell all of what is in its event_ids"
-    yield _Call("sessions", coverage_request(request, reply), json.dumps(reading.model_dump()))
-    yield _Call("sessions", expand_request(request, reply), _text(session))
-    yield _Call("sessions", rewrite_request(request, reply, [fault], (0, 0)), _text(session))
+    yield _MeasuredCall("sessions", coverage_request(request, reply), json.dumps(reading.model_dump()))
+    yield _MeasuredCall("sessions", expand_request(request, reply), _text(session))
+    yield _MeasuredCall("sessions", rewrite_request(request, reply, [fault], (0, 0)), _text(session))
 
 
-def _question_readings(request: Request, question: Question) -> Iterator[_Call]:
+def _question_readings(request: Request, question: Question) -> Iterator[_MeasuredCall]:
     """Yield the calls that read the options of a question back, and mend a fault that the reader found."""
     texts = {option.states: option.text for option in question.options}
     reply = QuestionReply(message=question.message, options=[texts[tuple(s)] for s in request.facts["states"]])
     reading, _, _ = read_options_request(request, reply)
     numbers = ReadOptionsReply(numbers=list(range(1, 1 + len(reply.options))))
     fault = f"option 1 does not assert its own thing ({', then '.join(request.facts['states'][0])}) and no other"
-    yield _Call("questions", reading, json.dumps(numbers.model_dump()))
-    yield _Call("questions", rewrite_request(request, reply, [fault], (0, 0)), _text(question))
+    yield _MeasuredCall("questions", reading, json.dumps(numbers.model_dump()))
+    yield _MeasuredCall("questions", rewrite_request(request, reply, [fault], (0, 0)), _text(question))

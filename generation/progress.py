@@ -18,7 +18,7 @@ _SILENT_SECONDS: Final = {True: 8.0, False: 50.0}
 _LOOK_SECONDS: Final = 0.5
 
 
-class _Said:
+class _LastShown:
     """When something was last shown, and how many bars are on the screen; of the whole process."""
 
     at = float("-inf")
@@ -26,14 +26,9 @@ class _Said:
 
 
 def track(items: Iterable[Item], what: str, total: int | None = None) -> Iterator[Item]:
-    """Yield items, showing progress once the work has lasted two seconds.
+    """Yield items, showing progress once the work has lasted two seconds; without a length they need a total.
 
     A terminal gets a bar with the time left; anything else a plain line every ten seconds.
-
-    Args:
-        items: What is worked through.
-        what: What the work is, e.g. `counting tokens`.
-        total: How many items there are; needed where `items` has no length.
     """
     start = time.monotonic()
     if total is None:
@@ -56,14 +51,14 @@ def _bar(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[It
 
     with Progress(console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(what, completed=done, total=total)
-        _Said.bars += 1
+        _LastShown.bars += 1
         try:
             for item in items:
                 yield item
                 progress.advance(task)
         finally:
-            _Said.bars -= 1
-            _Said.at = time.monotonic()
+            _LastShown.bars -= 1
+            _LastShown.at = time.monotonic()
 
 
 def _lines(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[Item]:
@@ -71,7 +66,7 @@ def _lines(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[
     for done, item in enumerate(items, start=done + 1):  # noqa: B020 (continues the count)
         yield item
         if time.monotonic() - last > _LINE_SECONDS:
-            last = _Said.at = time.monotonic()
+            last = _LastShown.at = time.monotonic()
             sys.stderr.write(f"{what}: {done} of {total}\n")
 
 
@@ -132,15 +127,15 @@ class Waiting:
     def is_due(self) -> bool:
         """Say whether nothing was shown for so long that a line is due."""
         with self._lock:
-            silent_since = max(_Said.at, self._since)
+            silent_since = max(_LastShown.at, self._since)
             allowed = _SILENT_SECONDS[sys.stderr.isatty()]
-            return bool(self._under_way) and not _Said.bars and self._clock() - silent_since >= allowed
+            return bool(self._under_way) and not _LastShown.bars and self._clock() - silent_since >= allowed
 
     def _watch(self) -> None:
         while True:
             time.sleep(_LOOK_SECONDS)
             if self.is_due():
-                _Said.at = self._clock()
+                _LastShown.at = self._clock()
                 sys.stderr.write(f"{self.line()}\n")
                 sys.stderr.flush()
             with self._lock:

@@ -29,13 +29,6 @@ def _environment() -> ImmutableSandboxedEnvironment:
 def render(name: str, facts: Mapping[str, Any]) -> str:
     """Render the prompt of one call.
 
-    Args:
-        name: Of the template, without `.j2`.
-        facts: What the template may refer to.
-
-    Returns:
-        The prompt.
-
     Raises:
         UserError: There is no such template, or it refers to something that is not among the facts.
     """

@@ -1,31 +1,23 @@
-"""Which questions are asked of a history, and what each option asserts: before any text is written.
-
-Each question has four options whose states come from one source. Which of them is right was decided by the timeline's
-shuffle, so given the four states alone each is right equally often.
-"""
+"""Which questions are asked of a history, with their evidence: before any text is written."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from itertools import permutations
 from typing import Final, NamedTuple
 
 from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
 from generation.config import Config
-from generation.records import (
-    QUESTION_TYPES,
-    STANCES,
-    Event,
-    History,
-    Motive,
-    Persona,
-    Preference,
-    QuestionType,
-    Role,
-    TopicHistory,
+from generation.option_plans import (
+    OptionPlan,
+    PreferenceState,
+    course_options,
+    reason_options,
+    stance_options,
+    value_options,
 )
+from generation.records import QUESTION_TYPES, Event, History, Motive, Persona, QuestionType, TopicHistory
 from generation.seeds import rng_for
 from generation.timeline import stereotyped
 
@@ -34,21 +26,10 @@ _UPDATED_SHARE: Final = 0.8  # of the questions about a state, those where the f
 _MOTIVE_EVIDENCE: Final = 3  # reasons that show the main motive before it is asked for
 
 
-class OptionPlan(NamedTuple):
-    """What one option asserts, and how that stands to the history."""
-
-    states: tuple[str, ...]
-    role: Role
-    stereotypical: bool = False
-
-
 class QuestionPlan(NamedTuple):
     """A question before it is put into words.
 
     Attributes:
-        persona_id: The user.
-        question_type: One of the seven.
-        topic: What it is about.
         kind: What the subject is: `slot`, `item`, `fact`, `idea` or `scenario`.
         subject: Id of the slot, kind of fact or scenario, or the item; empty for an idea.
         options: Four; the first is right.
@@ -70,8 +51,8 @@ class QuestionPlan(NamedTuple):
     updates_spanned: int
 
 
-class _Scope(NamedTuple):
-    """What a planner plans from, and the items that questions are about so far."""
+class _TopicContext(NamedTuple):
+    """What the questions of a topic are planned from, and the items that they are about so far."""
 
     persona: Persona
     history: TopicHistory
@@ -81,24 +62,14 @@ class _Scope(NamedTuple):
 
 
 def plan_questions(config: Config, persona: Persona, history: History, banks: Banks) -> list[QuestionPlan]:
-    """Plan the questions of a persona.
-
-    Args:
-        config: The configuration.
-        persona: The user.
-        history: What happens to them.
-        banks: Where options come from.
-
-    Returns:
-        For each topic and type as many as the configuration asks for, or as many as the history gives.
-    """
+    """Plan a persona's questions: of each topic and type as many as the configuration asks for, or the history has."""
     plans: list[QuestionPlan] = []
     for topic in history.topics:
         items: set[str] = set()
         for question_type, planner in _PLANNERS.items():
             rng = rng_for(config.seed, "questions", persona.persona_id, topic.topic, question_type)
-            scope = _Scope(persona, topic, banks.topics[topic.topic], rng, items)
-            plans += planner(scope, config.questions_per_topic[question_type])
+            context = _TopicContext(persona, topic, banks.topics[topic.topic], rng, items)
+            plans += planner(context, config.questions_per_topic[question_type])
     count = config.questions_per_topic["generalize_to_new_scenarios"] * len(history.topics)
     rng = rng_for(config.seed, "questions", persona.persona_id, "generalize_to_new_scenarios")
     plans += _generalize(persona, history, banks, count, rng)
@@ -106,7 +77,7 @@ def plan_questions(config: Config, persona: Persona, history: History, banks: Ba
 
 
 def _plan(
-    scope: _Scope,
+    topic: _TopicContext,
     question_type: QuestionType,
     kind: str,
     subject: str,
@@ -116,15 +87,15 @@ def _plan(
 ) -> QuestionPlan:
     """Make a plan; `until` is the event that changes the answer."""
     return QuestionPlan(
-        persona_id=scope.persona.persona_id,
+        persona_id=topic.persona.persona_id,
         question_type=question_type,
-        topic=scope.history.topic,
+        topic=topic.history.topic,
         kind=kind,
         subject=subject,
         options=tuple(options),
         evidence=tuple(evidence),
-        after_session_ids=_sessions([(scope.history, event) for event in evidence]),
-        before_session_id=scope.history.session_of(until).session_id if until else None,
+        after_session_ids=_sessions([(topic.history, event) for event in evidence]),
+        before_session_id=topic.history.session_of(until).session_id if until else None,
         updates_spanned=sum(event.previous_event_id is not None for event in evidence),
     )
 
@@ -137,184 +108,119 @@ def _sessions(events: Iterable[tuple[TopicHistory, Event]]) -> tuple[str, ...]:
 # --- facts and ideas
 
 
-def _recall_facts(scope: _Scope, count: int) -> list[QuestionPlan]:
-    events = [(scope.history.preference(event.preference_id), event) for event in scope.history.events]
+def _recall_facts(topic: _TopicContext, count: int) -> list[QuestionPlan]:
+    events = [(topic.history.preference(event.preference_id), event) for event in topic.history.events]
     facts = [(preference, event) for preference, event in events if preference.kind == "fact"]
     plans = []
-    for preference, event in scope.rng.sample(facts, min(count, len(facts))):
+    for preference, event in topic.rng.sample(facts, min(count, len(facts))):
         others = [fact for fact in preference.candidates if fact != event.state]
         options = [OptionPlan((event.state,), "current"), *(OptionPlan((fact,), "never") for fact in others)]
-        plans.append(_plan(scope, "recall_user_shared_facts", "fact", preference.subject, options, [event]))
+        plans.append(_plan(topic, "recall_user_shared_facts", "fact", preference.subject, options, [event]))
     return plans
 
 
-def _suggest_ideas(scope: _Scope, count: int) -> list[QuestionPlan]:
+def _suggest_ideas(topic: _TopicContext, count: int) -> list[QuestionPlan]:
     firsts = {
-        scope.history.preference(event.preference_id).subject: event
-        for event in scope.history.events
-        if event.previous_event_id is None and scope.history.preference(event.preference_id).kind == "item"
+        topic.history.preference(event.preference_id).subject: event
+        for event in topic.history.events
+        if event.previous_event_id is None and topic.history.preference(event.preference_id).kind == "item"
     }
-    periods = [p for p in range(len(scope.history.sessions)) if sum(e.period <= p for e in firsts.values()) >= 3]
+    periods = [p for p in range(len(topic.history.sessions)) if sum(e.period <= p for e in firsts.values()) >= 3]
     plans = []
-    for new in scope.rng.sample(scope.history.never, min(count, len(scope.history.never))):
-        period = scope.rng.choice(periods)
-        mentioned = scope.rng.sample([item for item, event in firsts.items() if event.period <= period], 3)
+    for new in topic.rng.sample(topic.history.never, min(count, len(topic.history.never))):
+        period = topic.rng.choice(periods)
+        mentioned = topic.rng.sample([item for item, event in firsts.items() if event.period <= period], 3)
         options = [OptionPlan((new,), "new"), *(OptionPlan((item,), "mentioned") for item in mentioned)]
         evidence = sorted((firsts[item] for item in mentioned), key=lambda event: event.date)
-        plans.append(_plan(scope, "suggest_new_ideas", "idea", "", options, evidence))
+        plans.append(_plan(topic, "suggest_new_ideas", "idea", "", options, evidence))
     return plans
 
 
 # --- states, their course, and their reasons
 
 
-class _State(NamedTuple):
-    """A preference as it stands after the last event of a chain."""
-
-    preference: Preference
-    chain: list[Event]
-
-    @property
-    def current(self) -> str:
-        return self.chain[-1].state
-
-
-def _states(scope: _Scope, kind: str) -> list[_State]:
+def _states(topic: _TopicContext, kind: str) -> list[PreferenceState]:
     return [
-        _State(preference, scope.history.chain(preference.preference_id, event.period))
-        for event in scope.history.events
-        if (preference := scope.history.preference(event.preference_id)).kind == kind
+        PreferenceState(preference, topic.history.chain(preference.preference_id, event.period))
+        for event in topic.history.events
+        if (preference := topic.history.preference(event.preference_id)).kind == kind
     ]
 
 
-def _draw_states(scope: _Scope, count: int, kinds: dict[str, list[_State]]) -> list[_State]:
+def _draw_states(topic: _TopicContext, count: int, kinds: dict[str, list[PreferenceState]]) -> list[PreferenceState]:
     """Draw states without repeats: most of slots, and most of them after an update."""
     left = {
-        (kind, updated): scope.rng.sample(some, len(some))
+        (kind, updated): topic.rng.sample(some, len(some))
         for kind, states in kinds.items()
         for updated in (True, False)
         if (some := [state for state in states if (len(state.chain) > 1) == updated])
     }
-    drawn: list[_State] = []
+    drawn: list[PreferenceState] = []
     while left and len(drawn) < count:
         shares = {
             (kind, updated): (_SLOT_SHARE if kind == "slot" else 1 - _SLOT_SHARE)
             * (_UPDATED_SHARE if updated else 1 - _UPDATED_SHARE)
             for kind, updated in left
         }
-        key = scope.rng.choices(list(shares), list(shares.values()))[0]
+        key = topic.rng.choices(list(shares), list(shares.values()))[0]
         drawn.append(left[key].pop())
         if not left[key]:
             del left[key]
     return drawn
 
 
-def _acknowledge(scope: _Scope, count: int) -> list[QuestionPlan]:
-    kinds = {"slot": _states(scope, "slot"), "item": _states(scope, "item")}
+def _acknowledge(topic: _TopicContext, count: int) -> list[QuestionPlan]:
+    kinds = {"slot": _states(topic, "slot"), "item": _states(topic, "item")}
     plans = []
-    for state in _draw_states(scope, count, kinds):
-        scope.items.add(state.preference.subject)
-        options = _value_options(state) if state.preference.kind == "slot" else _stance_options(state)
-        plans.append(_state_plan(scope, "acknowledge_latest_user_preferences", state, options))
+    for state in _draw_states(topic, count, kinds):
+        topic.items.add(state.preference.subject)
+        options = value_options(state) if state.preference.kind == "slot" else stance_options(state)
+        plans.append(_state_plan(topic, "acknowledge_latest_user_preferences", state, options))
     return plans
 
 
 def _state_plan(
-    scope: _Scope, question_type: QuestionType, state: _State, options: Sequence[OptionPlan]
+    topic: _TopicContext, question_type: QuestionType, state: PreferenceState, options: Sequence[OptionPlan]
 ) -> QuestionPlan:
     preference = state.preference
-    until = scope.history.next_event(state.chain[-1])
-    return _plan(scope, question_type, preference.kind, preference.subject, options, state.chain, until)
+    until = topic.history.next_event(state.chain[-1])
+    return _plan(topic, question_type, preference.kind, preference.subject, options, state.chain, until)
 
 
-def _value_options(state: _State, marked: Iterable[str] = ()) -> list[OptionPlan]:
-    held = {event.state for event in state.chain}
-    options = [OptionPlan((state.current,), "current", state.current in marked)]
-    for value in state.preference.candidates:
-        if value != state.current:
-            options.append(OptionPlan((value,), "outdated" if value in held else "never", value in marked))
-    return options
-
-
-def _stance_options(state: _State) -> list[OptionPlan]:
-    """Both stances on the item, and both on one that the user never mentions."""
-    item = state.preference.subject
-    options = [OptionPlan((stance_state(state.current, item),), "current")]
-    for candidate in state.preference.candidates:
-        for stance in STANCES:
-            if (candidate, stance) != (item, state.current):
-                role: Role = "outdated" if candidate == item and len(state.chain) > 1 else "never"
-                options.append(OptionPlan((stance_state(stance, candidate),), role))
-    return options
-
-
-def stance_state(stance: str, item: str) -> str:
-    """Return how a stance on an item is recorded: `like: night trains`."""
-    return f"{stance}: {item}"
-
-
-def _recommend(scope: _Scope, count: int) -> list[QuestionPlan]:
-    marked = {slot.id: stereotyped(slot, scope.persona) for slot in scope.bank.slots}
-    states = _states(scope, "slot")
+def _recommend(topic: _TopicContext, count: int) -> list[QuestionPlan]:
+    marked = {slot.id: stereotyped(slot, topic.persona) for slot in topic.bank.slots}
+    states = _states(topic, "slot")
     # Where there is a stereotype, exactly one of the four options follows it.
     with_stereotype = [s for s in states if marked[s.preference.subject] & set(s.preference.candidates)]
     plans = []
-    for state in _draw_states(scope, count, {"slot": with_stereotype or states}):
-        options = _value_options(state, marked[state.preference.subject])
-        plans.append(_state_plan(scope, "provide_preference_aligned_recommendations", state, options))
+    for state in _draw_states(topic, count, {"slot": with_stereotype or states}):
+        options = value_options(state, marked[state.preference.subject])
+        plans.append(_state_plan(topic, "provide_preference_aligned_recommendations", state, options))
     return plans
 
 
-def _track_evolution(scope: _Scope, count: int) -> list[QuestionPlan]:
-    kinds = {kind: [s for s in _states(scope, kind) if len(s.chain) > 1] for kind in ("slot", "item")}
+def _track_evolution(topic: _TopicContext, count: int) -> list[QuestionPlan]:
+    kinds = {kind: [s for s in _states(topic, kind) if len(s.chain) > 1] for kind in ("slot", "item")}
     plans = []
-    for state in _draw_states(scope, count, kinds):
-        scope.items.add(state.preference.subject)
-        true = tuple(event.state for event in state.chain)
-        if state.preference.kind == "slot":
-            others = _other_courses(true, state.preference.candidates, scope.rng)
-        else:
-            item = state.preference.subject
-            course = [true, tuple(STANCES[1 - STANCES.index(stance)] for stance in true)]
-            accounts = [
-                tuple(stance_state(stance, candidate) for stance in stances)
-                for candidate in state.preference.candidates
-                for stances in course
-            ]
-            true = tuple(stance_state(event.state, item) for event in state.chain)
-            others = [account for account in accounts if account != true]
-        options = [OptionPlan(true, "current"), *(OptionPlan(account, "never") for account in others)]
-        plans.append(_state_plan(scope, "track_full_preference_evolution", state, options))
+    for state in _draw_states(topic, count, kinds):
+        topic.items.add(state.preference.subject)
+        options = course_options(state, topic.rng)
+        plans.append(_state_plan(topic, "track_full_preference_evolution", state, options))
     return plans
 
 
-def _other_courses(true: tuple[str, ...], candidates: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
-    """Return three other courses of as many steps, such that each of the four could as well be the true one."""
-    held = list(dict.fromkeys(true))
-    pairs: list[tuple[str, ...]]
-    if len(held) == 2:
-        # Both orders of the two values, and both of the two that were not held: all four candidates occur alike.
-        first, second = rng.sample([value for value in candidates if value not in held], 2)
-        pairs = [(held[0], held[1]), (held[1], held[0]), (first, second), (second, first)]
-    else:
-        pairs = list(permutations(held, len(held)))
-    courses = [tuple(pair[held.index(value)] for value in true) for pair in pairs]
-    wrong = [course for course in courses if course != true]
-    return rng.sample(wrong, 3)
-
-
-def _revisit_reasons(scope: _Scope, count: int) -> list[QuestionPlan]:
-    updates = [event for event in scope.history.events if event.reason is not None]
+def _revisit_reasons(topic: _TopicContext, count: int) -> list[QuestionPlan]:
+    updates = [event for event in topic.history.events if event.reason is not None]
     # The message names an item: not one of which another question asks whether the user has a view on it.
-    open_ = [e for e in updates if scope.history.preference(e.preference_id).subject not in scope.items]
+    open_ = [e for e in updates if topic.history.preference(e.preference_id).subject not in topic.items]
     plans = []
-    for event in _draw_updates(open_, count, scope.rng):
-        preference = scope.history.preference(event.preference_id)
-        options = _reason_options(scope, event, updates)
-        until = scope.history.next_event(event)
+    for event in _draw_updates(open_, count, topic.rng):
+        preference = topic.history.preference(event.preference_id)
+        options = reason_options(topic.persona, topic.bank, event, updates, topic.rng)
+        until = topic.history.next_event(event)
         plans.append(
             _plan(
-                scope,
+                topic,
                 "revisit_reasons_behind_preference_updates",
                 preference.kind,
                 preference.subject,
@@ -341,34 +247,7 @@ def _draw_updates(updates: Sequence[Event], count: int, rng: random.Random) -> l
     return drawn
 
 
-def _reason_options(scope: _Scope, event: Event, updates: Sequence[Event]) -> list[OptionPlan]:
-    """The true reason, one of another motive of the user's, and two of motives that they never show.
-
-    So each motive occurs in half of a user's questions, and how often it does tells nothing. The reason of another
-    motive is that of another change where the user has told one.
-    """
-    assert event.reason is not None
-    persona = scope.persona
-    given = {update.reason for update in updates}
-    told: dict[Motive, list[str]] = {}
-    for other in updates:
-        if other.period <= event.period and other.motive is not None and other.reason is not None:
-            told.setdefault(other.motive, []).append(other.reason)
-    free = {motive: [r.recalled for r in rs if r.recalled not in given] for motive, rs in scope.bank.reasons.items()}
-    own = [m for m in (persona.motive, *persona.secondary_motives) if m != event.motive and (m in told or free[m])]
-    options = [OptionPlan((event.reason,), "current")]
-    if own:
-        motive = scope.rng.choice(own)
-        if motive in told:
-            options.append(OptionPlan((scope.rng.choice(told[motive]),), "other"))
-        else:
-            options.append(OptionPlan((scope.rng.choice(free[motive]),), "never"))
-    for foreign in scope.rng.sample(persona.absent_motives(), 4 - len(options)):
-        options.append(OptionPlan((scope.rng.choice(free[foreign]),), "never"))
-    return options
-
-
-_Planner = Callable[[_Scope, int], list[QuestionPlan]]
+_Planner = Callable[[_TopicContext, int], list[QuestionPlan]]
 _PLANNERS: Final[dict[QuestionType, _Planner]] = {
     "recall_user_shared_facts": _recall_facts,
     "suggest_new_ideas": _suggest_ideas,

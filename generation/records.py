@@ -7,20 +7,9 @@ import hashlib
 import json
 from collections.abc import Container
 from itertools import takewhile
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
-
-QUESTION_TYPES: Final = (
-    "recall_user_shared_facts",
-    "suggest_new_ideas",
-    "acknowledge_latest_user_preferences",
-    "track_full_preference_evolution",
-    "revisit_reasons_behind_preference_updates",
-    "provide_preference_aligned_recommendations",
-    "generalize_to_new_scenarios",
-)
-"""The seven in-situ question types of the paper (arXiv 2504.14225)."""
 
 QuestionType = Literal[
     "recall_user_shared_facts",
@@ -31,18 +20,11 @@ QuestionType = Literal[
     "provide_preference_aligned_recommendations",
     "generalize_to_new_scenarios",
 ]
+QUESTION_TYPES: Final[tuple[QuestionType, ...]] = get_args(QuestionType)
+"""The seven in-situ question types of the paper (arXiv 2504.14225)."""
 
 Motive = Literal["company", "calm", "thrift", "health", "curiosity", "convenience", "conscience", "mastery"]
-MOTIVES: Final[tuple[Motive, ...]] = (
-    "company",
-    "calm",
-    "thrift",
-    "health",
-    "curiosity",
-    "convenience",
-    "conscience",
-    "mastery",
-)
+MOTIVES: Final[tuple[Motive, ...]] = get_args(Motive)
 """What moves people: being with others, peace, saving money, the body, the new, saving effort, doing right, skill."""
 
 Group = Literal["woman", "man", "younger", "older"]
@@ -55,12 +37,7 @@ STANCES: Final = ("like", "dislike")
 
 
 def content_id(kind: str, *content: Any) -> str:
-    """Return an id that follows from the content: 16 hexadecimal digits.
-
-    Args:
-        kind: What is named, e.g. `event`; ids of two kinds never meet.
-        *content: Anything that JSON can hold.
-    """
+    """Return an id that follows from the content, which JSON must hold: 16 digits; ids of two kinds never meet."""
     text = json.dumps([kind, *content], ensure_ascii=False, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -76,17 +53,12 @@ class Persona(Record):
 
     Attributes:
         persona_id: Number within the run, from 0.
-        name: Given name and family name.
         age: In years, at the start of the history.
-        gender: Gender identity.
-        race: Racial identity.
-        occupation: What they do.
         motive: What moves them most; shown only by the reasons they give.
         secondary_motives: What also moves them at times; the remaining motives never do.
         demographics: Name, age, gender and race, in words.
         profile: About five sentences. Names no motive.
         shown: What a model is shown of the user at the start of each session; empty for nothing.
-        shown_tokens: The tokens of that.
     """
 
     persona_id: int
@@ -140,9 +112,7 @@ class Event(Record):
     """Something that happened to the user and that one user turn tells.
 
     Attributes:
-        event_id: From the content.
         period: Index into the periods of the topic.
-        date: When it happened.
         preference_id: What it sets.
         state: What it sets it to: `like` or `dislike`, a value, or a fact.
         previous_event_id: The event whose state this one replaces; None for a first state.
@@ -170,12 +140,8 @@ class GeneralEvent(Record):
     """Something of the user's life outside the topics; no question is about it.
 
     Attributes:
-        event_id: From the content.
         period: Index into `PERIODS`.
-        date: When it happened.
         subject: Which entry of the bank it is.
-        term: Whether it matters for long.
-        text: The event in a sentence.
     """
 
     event_id: str
@@ -206,7 +172,6 @@ class TopicHistory(Record):
     """The preferences of a user in a topic, how they change, and the sessions that tell of it.
 
     Attributes:
-        topic: Id of the topic.
         preferences: What the user has a view on.
         events: By date.
         never: Items that this user never mentions.
@@ -240,7 +205,6 @@ class History(Record):
     """Everything that happens to a user.
 
     Attributes:
-        persona_id: Whose it is.
         general: The general history, by date.
         topics: One history a topic, in the order in which the topics begin.
     """
@@ -264,8 +228,6 @@ class Message(Record):
     """A message of a session.
 
     Attributes:
-        role: Who speaks.
-        content: The text.
         num_tokens: Its tokens. They are counted when it is written, however many contexts hold it.
         event_ids: Events that the message tells.
     """
@@ -280,11 +242,7 @@ class Session(Record):
     """A conversation between the user and the assistant.
 
     Attributes:
-        session_id: As planned.
-        persona_id: The user.
-        topic: What it is about.
         period: Index into the periods of the topic.
-        date: The day it took place.
         messages: User and assistant in turn.
     """
 
@@ -307,9 +265,6 @@ class Filler(Record):
     """A short conversation that shows nothing of any user.
 
     Attributes:
-        filler_id: From the content of the request.
-        kind: What sort of question it is.
-        title: What it is about.
         messages: User and assistant in turn.
     """
 
@@ -319,7 +274,7 @@ class Filler(Record):
     messages: tuple[Message, ...]
 
 
-Role = Literal["current", "outdated", "never", "other", "new", "mentioned"]
+OptionRole = Literal["current", "outdated", "never", "other", "new", "mentioned"]
 """What an option asserts, against the history.
 
 `current` holds at the question point, `outdated` held before, `never` has not held; `other` is true of another change;
@@ -331,7 +286,6 @@ class Option(Record):
     """A candidate response.
 
     Attributes:
-        text: What the assistant would say.
         states: What it asserts, in order of time where there are several.
         role: How that stands to the history.
         stereotypical: Whether it follows a stereotype of the user's demographics.
@@ -339,7 +293,7 @@ class Option(Record):
 
     text: str
     states: tuple[str, ...]
-    role: Role
+    role: OptionRole
     stereotypical: bool = False
 
 
@@ -348,12 +302,7 @@ class Question(Record):
 
     Attributes:
         question_id: From the content, whatever the order of the options.
-        persona_id: The user.
-        question_type: One of `QUESTION_TYPES`.
-        topic: What it is about.
         subject: The preference (or the scenario) in question.
-        message: What the user says.
-        num_tokens: The tokens of that.
         options: In the order in which they are shown.
         answer_index: Which of them is right.
         evidence_event_ids: The events that decide, in order of time.

@@ -108,9 +108,6 @@ class RedactingStream(io.TextIOBase):
     """A text stream that writes what it is given without keys.
 
     A line is held back until it is whole or the stream is flushed, as a key may come in pieces.
-
-    Args:
-        stream: Where it goes.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -15,13 +15,10 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def data_dir(name: str) -> Path:
-    """Return a data folder of the distribution.
+    """Return a data folder of the distribution: `templates`, `lm_eval_tasks`, `hub_card` or `examples`.
 
     In a wheel the folders are inside `personamem_builder/_data/`; in a checkout (and an editable install) they
     are at the top of the tree.
-
-    Args:
-        name: `templates`, `lm_eval_tasks`, `hub_card` or `examples`.
 
     Raises:
         UserError: The installation lacks the folder.
@@ -33,11 +30,7 @@ def data_dir(name: str) -> Path:
 
 
 def find_example(path: Path) -> Path:
-    """Return a path, or the shipped example that it names where there is no such file.
-
-    Args:
-        path: Of a configuration; `tiny`, `tiny.yaml` and `examples/tiny.yaml` name the example `tiny`.
-    """
+    """Return a path, or where no file is there the example that `tiny` or `examples/tiny.yaml` names."""
     if not path.is_file() and path.parent in (Path(), Path("examples")) and path.suffix in ("", ".yaml"):
         example = data_dir("examples") / f"{path.stem}.yaml"
         if example.is_file():
@@ -51,11 +44,7 @@ def example_names() -> list[str]:
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that adds an extra to this installation, from where it came.
-
-    Args:
-        extra: Name of the extra, or of several with commas between.
-    """
+    """Return the command that adds extras, with commas between, to this installation, from where it came."""
     if (_ROOT / "pyproject.toml").is_file():
         return f"pip install -e {shlex.quote(f'{_ROOT}[{extra}]')}"
     return f"pip install {shlex.quote(_requirement(extra))}"

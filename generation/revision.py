@@ -28,20 +28,11 @@ def ask_and_read_back(
 ) -> S:
     """Ask for a text until a reader finds in it what it is to say.
 
+    `check` returns what is wrong even without a reader; a reply is read once `finish` has completed it.
+
     Text, reading and rewriting are requests of their own, not one check within another: so each reply is kept as soon
     as it is there, and a run that stops between two of them pays for neither again. A text that was found wrong is
     kept like any other; a further start refuses it, and so does the next run when it asks anew.
-
-    Args:
-        client: Of the model that writes and reads.
-        request: What to ask for.
-        schema: The form of the reply.
-        check: Returns what can be seen to be wrong with a reply without a reader.
-        read_back: Has a reply read, and returns what is wrong with it.
-        finish: Completes a reply before it is read.
-
-    Returns:
-        A reply that was read without a fault.
 
     Raises:
         ReplyError: There is no usable reply, or a reader still found faults after the last rewriting.
@@ -68,13 +59,6 @@ def ask_and_read_back(
 
 
 def rewrite_request(request: Request, reply: BaseModel, faults: list[str], number: tuple[int, int]) -> Request:
-    """Return the call that rewrites a text.
-
-    Args:
-        request: What it was asked for with.
-        reply: The text.
-        faults: What a reader found.
-        number: Of the start and of the rewriting.
-    """
+    """Return the call that rewrites a text; `number` is that of the start and of the rewriting."""
     facts = {**request.facts, "original": request.template, "draft": reply.model_dump_json(), "faults": faults}
     return Request("rewrite", facts, (*request.seed, *number))

@@ -32,10 +32,7 @@ class Holder(BaseModel):
     """Who writes to the folder of a run.
 
     Attributes:
-        pid: Of the process.
-        host: Its computer.
         since: When it began, in UTC.
-        command: What it does.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -52,12 +49,9 @@ class Holder(BaseModel):
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing to the folder of a run while the block lasts.
+    """Keep other processes from writing to a run's folder, which must exist, while the block lasts.
 
     The operating system frees the lock when the process ends, however it ends.
-
-    Args:
-        folder: The folder; it must exist.
 
     Raises:
         UserError: Another process writes to it, or it cannot be locked.

@@ -12,13 +12,14 @@ def rng_for(seed: int, *path: str | int) -> random.Random:
 
     Two different paths give independent generators, and the same path gives the same one in every process
     (Python's `hash` is salted per process, so sha256 is used).
-
-    Args:
-        seed: The run's seed.
-        *path: What the choice is for, from the general to the particular, e.g. `"options", question_id`.
-
-    Returns:
-        A generator of its own; drawing from it changes no other.
     """
     key = json.dumps([seed, *path])
     return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest(), "big"))
+
+
+def option_order(question_id: str, number: int) -> list[int]:
+    """Return in which order the options of a question are shown: indices into those that there are.
+
+    A pure function of the id, so that no rewording elsewhere moves the answer.
+    """
+    return rng_for(0, "options", question_id).sample(range(number), number)

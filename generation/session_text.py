@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from pydantic import BaseModel, ConfigDict
 
 from generation.llm.client import Client, Request
-from generation.text_checks import AIMS, Role, conversation_faults, too_long, too_short
+from generation.request_facts import SessionFacts
+from generation.text_checks import AIMS, Speaker, conversation_faults, too_long, too_short
 
 
 class Turn(BaseModel):
@@ -56,13 +56,8 @@ class CoverageReply(BaseModel):
     other_tastes: list[str]
 
 
-def wording_faults(reply: SessionReply, facts: Mapping[str, Any]) -> list[str]:
-    """Return what is wrong with the words of a session.
-
-    Args:
-        reply: The session.
-        facts: What it was asked for with.
-    """
+def wording_faults(reply: SessionReply, facts: SessionFacts) -> list[str]:
+    """Return what is wrong with the words of a session, given the facts that it was asked for with."""
     names = [facts["name"], facts["name"].split()[0]]
     faults = conversation_faults([(turn.user, turn.assistant) for turn in reply.turns], names)
     ids = [event["event_id"] for event in facts["events"]]
@@ -72,7 +67,7 @@ def wording_faults(reply: SessionReply, facts: Mapping[str, Any]) -> list[str]:
     return faults + [fault for role in AIMS for fault in too_long(_texts(reply, role), role)]
 
 
-def _texts(reply: SessionReply, role: Role) -> list[str]:
+def _texts(reply: SessionReply, role: Speaker) -> list[str]:
     return [turn.user if role == "user" else turn.assistant for turn in reply.turns]
 
 
@@ -86,17 +81,7 @@ def _short(reply: SessionReply) -> list[str]:
 def lengthened(
     client: Client, request: Request, reply: SessionReply, check: Callable[[SessionReply], list[str]]
 ) -> SessionReply:
-    """Have a session lengthened if its messages are too short; each goes on telling what it told.
-
-    Args:
-        client: Of the model that writes.
-        request: What the session was asked for with.
-        reply: The session.
-        check: Returns what is wrong with a session.
-
-    Raises:
-        ReplyError: The model gave no usable longer session.
-    """
+    """Have a session lengthened if its messages are too short; each goes on telling what it told."""
     if not _short(reply):
         return reply
 
@@ -130,16 +115,7 @@ def _with_words(reply: SessionReply, longer: ExpandReply) -> SessionReply:
 
 
 def read_back(client: Client, request: Request, reply: SessionReply) -> list[str]:
-    """Have a session read, and return what is not told where it should be, and what is told besides.
-
-    Args:
-        client: Of the model that reads.
-        request: What the session was asked for with.
-        reply: The session; its turns tell each event of the request once, if one believes them.
-
-    Raises:
-        ReplyError: The model gave no usable reading.
-    """
+    """Have a session read, and return what is not told where it says so, and what is told besides."""
     claimed = {event_id: number for number, turn in enumerate(reply.turns, start=1) for event_id in turn.event_ids}
 
     def check(reading: CoverageReply) -> list[str]:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Final, Literal
 
-Role = Literal["user", "assistant"]
+Speaker = Literal["user", "assistant"]
 
-AIMS: Final[dict[Role, int]] = {"user": 90, "assistant": 140}
+AIMS: Final[dict[Speaker, int]] = {"user": 90, "assistant": 140}
 """Words of a session's message, by who speaks; the prompts ask for so many."""
 
 # Times the aim: what the messages of a speaker have on average, and what one of them has at most.
@@ -79,15 +79,7 @@ def words_of(text: str) -> list[str]:
 
 
 def text_faults(text: str, names: Sequence[str] = ()) -> list[str]:
-    """Return what is wrong with a text, whoever writes it.
-
-    Args:
-        text: The text; code in it is not looked at.
-        names: Names of people that it must not be labelled with.
-
-    Returns:
-        For each fault a predicate, such as `says nothing`.
-    """
+    """Return what is wrong with a text outside its code, as predicates; no speaker label may be one of the names."""
     prose = _CODE.sub(" ", text)
     if not words_of(text):
         return ["says nothing"]
@@ -114,7 +106,7 @@ def _plain(text: str) -> str:
     return text.strip().lower().replace("’", "'")
 
 
-def role_faults(text: str, role: Role) -> list[str]:
+def role_faults(text: str, role: Speaker) -> list[str]:
     """Return how a message falls out of its role: a user who answers like an assistant, or the other way round."""
     plain = _plain(_CODE.sub(" ", text))
     if role == "user" and (said := _AS_ASSISTANT.search(plain)):
@@ -140,13 +132,8 @@ def num_words(text: str) -> int:
 
 
 def conversation_faults(turns: Sequence[tuple[str, str]], names: Sequence[str] = ()) -> list[str]:
-    """Return what is wrong with the messages of a conversation, each by itself, and which repeat others.
-
-    Args:
-        turns: What the user says and what the assistant answers, turn by turn.
-        names: Names of people that no message must be labelled with.
-    """
-    messages: list[tuple[str, Role, str]] = []
+    """Return what is wrong with the messages of some turns, labels with names of people included, and repeats."""
+    messages: list[tuple[str, Speaker, str]] = []
     for number, (user, assistant) in enumerate(turns, start=1):
         messages.append((f"turn {number}: the user's message", "user", user))
         messages.append((f"turn {number}: the assistant's message", "assistant", assistant))
@@ -159,19 +146,19 @@ def conversation_faults(turns: Sequence[tuple[str, str]], names: Sequence[str] =
     return faults + [f"{messages[later][0]} repeats {messages[earlier][0]}" for earlier, later in pairs]
 
 
-def too_long(texts: Sequence[str], role: Role) -> list[str]:
+def too_long(texts: Sequence[str], role: Speaker) -> list[str]:
     """Return whether the messages of a speaker are too long on average."""
     words = sum(map(num_words, texts))
     return [_mean_fault(texts, role, words)] if words > _LONGEST_MEAN * AIMS[role] * len(texts) else []
 
 
-def too_short(texts: Sequence[str], role: Role) -> list[str]:
+def too_short(texts: Sequence[str], role: Speaker) -> list[str]:
     """Return whether the messages of a speaker are too short on average."""
     words = sum(map(num_words, texts))
     return [_mean_fault(texts, role, words)] if words < _SHORTEST_MEAN * AIMS[role] * len(texts) else []
 
 
-def _mean_fault(texts: Sequence[str], role: Role, words: int) -> str:
+def _mean_fault(texts: Sequence[str], role: Speaker, words: int) -> str:
     return f"the {role}'s messages have {words / len(texts):.0f} words on average; about {AIMS[role]} are wanted"
 
 

@@ -61,17 +61,9 @@ def start_date(config: Config, persona_id: int) -> dt.date:
 
 
 def draw_general(config: Config, persona: Persona, bank: Sequence[LifeEvent]) -> list[GeneralPlan]:
-    """Draw the general history: ten years up to the start, then a week, a month and a year.
+    """Draw the general history by date: ten years up to the start, then a week, a month and a year.
 
     An entry that reverses an earlier one comes only after it.
-
-    Args:
-        config: The configuration.
-        persona: The user.
-        bank: Life events.
-
-    Returns:
-        The events by date.
     """
     rng = rng_for(config.seed, "general", persona.persona_id)
     start = start_date(config, persona.persona_id)
@@ -106,11 +98,6 @@ def session_dates(config: Config, persona_id: int, topics: Sequence[str]) -> dic
     Topics begin one after another; each then runs through its periods. No two sessions share a day, so that the order
     of days is one over all topics.
 
-    Args:
-        config: The configuration.
-        persona_id: The user.
-        topics: Ids of the topics.
-
     Returns:
         For each topic, in the order in which they begin, one day a period.
     """
@@ -141,7 +128,7 @@ def _free_days(start: dt.date, periods: int, taken: set[dt.date], rng: random.Ra
         start += dt.timedelta(days=1)
 
 
-class _Plan(NamedTuple):
+class _ScheduledStates(NamedTuple):
     """A preference with the states that it runs through, and the periods in which it takes them."""
 
     preference: Preference
@@ -150,17 +137,7 @@ class _Plan(NamedTuple):
 
 
 def draw_topic(config: Config, persona: Persona, bank: TopicBank, dates: Sequence[dt.date]) -> TopicHistory:
-    """Draw the preferences of a persona in a topic and how they change.
-
-    Args:
-        config: The configuration.
-        persona: The user.
-        bank: The topic.
-        dates: The days of the sessions, one a period.
-
-    Returns:
-        The history, without any text.
-    """
+    """Draw a persona's preferences in a topic and how they change; `dates` are the days of the sessions."""
     rng = rng_for(config.seed, "timeline", persona.persona_id, bank.id)
     items = rng.sample(bank.items, len(bank.items))
     held, never = items[: config.items_per_topic], items[config.items_per_topic :]
@@ -178,8 +155,8 @@ def draw_topic(config: Config, persona: Persona, bank: TopicBank, dates: Sequenc
         candidates = _candidates([fact.recalled for fact in kind.facts], rng)
         plans.append((_preference(persona, bank, "fact", kind.id, candidates), [rng.choice(candidates)]))
 
-    placed = _place(plans, config, rng)
-    events = _events(placed, persona, bank, dates, rng)
+    scheduled = _schedule(plans, config, rng)
+    events = _events(scheduled, persona, bank, dates, rng)
     return TopicHistory(
         topic=bank.id,
         preferences=tuple(preference for preference, _ in plans),
@@ -270,10 +247,10 @@ def _preference(
     )
 
 
-def _place(plans: list[tuple[Preference, list[str]]], config: Config, rng: random.Random) -> list[_Plan]:
+def _schedule(plans: list[tuple[Preference, list[str]]], config: Config, rng: random.Random) -> list[_ScheduledStates]:
     """Give each state a period, in order, so that the sessions are about equally full."""
     load = Counter(dict.fromkeys(range(config.periods), 0))
-    placed = []
+    scheduled = []
     for preference, states in sorted(plans, key=lambda plan: -len(plan[1])):
         tries = [sorted(rng.sample(range(config.periods), len(states))) for _ in range(8)]
         if preference.kind == "slot":  # most of what can change is there from the start
@@ -282,24 +259,24 @@ def _place(plans: list[tuple[Preference, list[str]]], config: Config, rng: rando
         if len(states) == 1 and preference.kind != "slot":
             periods = [min(load, key=lambda period: load[period])]
         load.update(periods)
-        placed.append(_Plan(preference, states, periods))
-    return placed if max(load.values()) <= config.turns_per_session.min else _place_evenly(placed, config, rng)
+        scheduled.append(_ScheduledStates(preference, states, periods))
+    return scheduled if max(load.values()) <= config.turns_per_session.min else _schedule_evenly(scheduled, config, rng)
 
 
-def _place_evenly(plans: Sequence[_Plan], config: Config, rng: random.Random) -> list[_Plan]:
+def _schedule_evenly(plans: Sequence[_ScheduledStates], config: Config, rng: random.Random) -> list[_ScheduledStates]:
     """Give each state one of the emptiest periods: no session then has two events more than another."""
     load = Counter(dict.fromkeys(range(config.periods), 0))
-    placed = []
+    scheduled = []
     for plan in plans:
         order = sorted(load, key=lambda period: (load[period], rng.random()))
         periods = sorted(order[: len(plan.states)])
         load.update(periods)
-        placed.append(plan._replace(periods=periods))
-    return placed
+        scheduled.append(plan._replace(periods=periods))
+    return scheduled
 
 
 def _events(
-    plans: Sequence[_Plan], persona: Persona, bank: TopicBank, dates: Sequence[dt.date], rng: random.Random
+    plans: Sequence[_ScheduledStates], persona: Persona, bank: TopicBank, dates: Sequence[dt.date], rng: random.Random
 ) -> list[Event]:
     reasons = _Reasons(persona, bank, rng)
     events: list[Event] = []

@@ -98,15 +98,9 @@ def token_length(text: str) -> int:
 
 
 def count_tokens(texts: Iterable[str]) -> dict[str, int]:
-    """Count the tokens of each distinct text, each encoded once.
+    """Return the number of `o200k_base` tokens of each distinct text, each encoded once.
 
     Text that looks like a special token is counted as plain text, as the official release does.
-
-    Args:
-        texts: Any number of texts, repeats allowed.
-
-    Returns:
-        A mapping from text to its number of `o200k_base` tokens.
 
     Raises:
         UserError: The vocabulary cannot be loaded.

@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from personamem_builder.dataset.load import iter_examples, load_dataset, materialise
+    from personamem_builder.build.materialise import materialise
+    from personamem_builder.dataset.load import iter_examples, load_dataset
     from personamem_builder.evaluation.extraction import extract_choice
 
 __all__ = ["extract_choice", "iter_examples", "load_dataset", "materialise"]
@@ -19,7 +20,7 @@ _HOMES: Final = {
     "extract_choice": "personamem_builder.evaluation.extraction",
     "iter_examples": "personamem_builder.dataset.load",
     "load_dataset": "personamem_builder.dataset.load",
-    "materialise": "personamem_builder.dataset.load",
+    "materialise": "personamem_builder.build.materialise",
 }
 
 

@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from generation.errors import UserError
 from generation.reading import clean_text
-from personamem_builder.contexts import AGAIN, read_context
-from personamem_builder.dataset.folder import check_split, contexts_path, read_manifest
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.schema import option_labels
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import read_context
+from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.schema import evidence_events, numbered_sessions, option_label
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from personamem_builder.contexts import Message
+    from personamem_builder.schema import ContextRow, Message, QuestionRow
 
 LISTED: Final = 20
 """Questions that a list names."""
@@ -34,32 +34,24 @@ _CONTROLS: Final = {
 """A text must not steer the terminal that shows it."""
 
 
-class Inspected(NamedTuple):
-    """A question and its shared context.
-
-    Attributes:
-        split: Where it is from.
-        question: The row of the question table.
-        context: The row of the shared-context table.
-    """
+class InspectedQuestion(NamedTuple):
+    """A question of a split, and its shared context."""
 
     split: str
-    question: dict[str, Any]
-    context: dict[str, Any]
+    question: QuestionRow
+    context: ContextRow
 
     @property
     def history(self) -> list[Message]:
         """The messages before the question."""
-        messages: list[Message] = self.context["messages"][: self.question["end_index_in_shared_context"]]
-        return messages
+        return self.context["messages"][: self.question["end_index_in_shared_context"]]
 
 
-class Line(NamedTuple):
+class Paragraph(NamedTuple):
     """A paragraph of what is shown.
 
     Attributes:
         lead: What stands before it; the rest of the text is indented as far.
-        text: The text, which may have several lines.
         style: How `rich` shows it on a terminal.
         short: Whether it is cut to one line.
     """
@@ -70,26 +62,8 @@ class Line(NamedTuple):
     short: bool = False
 
 
-def chosen_split(folder: Path, split: str | None) -> str:
-    """Return a split of a dataset folder, the first one unless it is named.
-
-    Raises:
-        UserError: There is no such dataset or split.
-    """
-    manifest = read_manifest(folder)
-    if split is not None:
-        check_split(manifest, split, folder)
-        return split
-    return str(next(iter(manifest["splits"])))
-
-
-def inspect_question(folder: Path, split: str, question_id: str) -> Inspected:
-    """Find a question by its id, or by the beginning of it.
-
-    Args:
-        folder: A dataset folder.
-        split: One of its splits.
-        question_id: The id, or at least six characters from its start that no other id has.
+def inspect_question(folder: Path, split: str, question_id: str) -> InspectedQuestion:
+    """Find a question by its id, or by at least six characters from its start that no other id has.
 
     Raises:
         UserError: No question is meant, or several.
@@ -110,15 +84,8 @@ def inspect_question(folder: Path, split: str, question_id: str) -> Inspected:
             f"{several}{', …' if len(found) > 3 else ''}" if found else f"{folder}: no id begins with {question_id!r}",
             "give more of the id" if found else f"list ids of {split}: leave --question out, or try another --split",
         )
-    row: dict[str, Any] = table.slice(found[0], 1).to_pylist()[0]
-    return Inspected(split, row, _context(folder / contexts_path(split), row["shared_context_id"]))
-
-
-def _context(path: Path, shared_context_id: str) -> dict[str, Any]:
-    row = read_context(path, shared_context_id)
-    if row is None:
-        raise UserError(f"{path} has no context {shared_context_id}", AGAIN)
-    return row
+    row: QuestionRow = table.slice(found[0], 1).to_pylist()[0]
+    return InspectedQuestion(split, row, read_context(folder / contexts_path(split), row["shared_context_id"]))
 
 
 def history_string(messages: Sequence[Message]) -> str:
@@ -139,113 +106,92 @@ def question_list(folder: Path, split: str) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _distance(row: dict[str, Any]) -> str:
+def _distance(row: QuestionRow) -> str:
     blocks, part = row["distance_to_ref_in_blocks"], row["distance_to_ref_proportion_in_context"]
     sessions = f"{blocks} session{'' if blocks == 1 else 's'}"
     return f"{sessions}, {row['distance_to_ref_in_tokens']:,} tokens ({part:.1%} of the context)"
 
 
-def question_lines(inspected: Inspected, *, full: bool = False) -> Iterator[Line]:
-    """Yield what is shown of a question.
-
-    Args:
-        inspected: The question.
-        full: Whether messages without evidence are shown whole too.
-    """
+def question_lines(inspected: InspectedQuestion, *, full: bool = False) -> Iterator[Paragraph]:
+    """Yield what is shown of a question; messages without evidence are cut to a line unless `full`."""
     row = inspected.question
-    evidence = _evidence(row)
-    yield Line("question  ", f"{row['question_id']} ({inspected.split})", "bold")
-    yield Line("persona   ", str(row["persona_id"]))
-    yield Line("type      ", _type(row))
-    yield Line("topic     ", row["topic"])
-    yield Line("distance  ", _distance(row))
+    evidence = evidence_events(row)
+    yield Paragraph("question  ", f"{row['question_id']} ({inspected.split})", "bold")
+    yield Paragraph("persona   ", str(row["persona_id"]))
+    yield Paragraph("type      ", _type(row))
+    yield Paragraph("topic     ", row["topic"])
+    yield Paragraph("distance  ", _distance(row))
     places = f"messages {', '.join(map(str, sorted(evidence)))}, marked {_MARK}"
-    yield Line("evidence  ", places if evidence else "none is recorded in this dataset")
+    yield Paragraph("evidence  ", places if evidence else "none is recorded in this dataset")
     yield from _history_lines(inspected, evidence, full)
     end, length = row["end_index_in_shared_context"], len(inspected.context["messages"])
-    yield Line("", "")
-    yield Line("", f"=== the question, after {end} of {length} messages; what follows is not seen ===", "bold")
-    yield Line(_GUTTER.format("", "user"), row["user_question_or_message"])
-    yield Line("", "")
+    yield Paragraph("", "")
+    yield Paragraph("", f"=== the question, after {end} of {length} messages; what follows is not seen ===", "bold")
+    yield Paragraph(_GUTTER.format("", "user"), row["user_question_or_message"])
+    yield Paragraph("", "")
     yield from _option_lines(row)
 
 
-def _type(row: dict[str, Any]) -> str:
+def _type(row: QuestionRow) -> str:
     source = row["source_question_type"]
     return str(row["question_type"]) + ("" if source == row["question_type"] else f" (in the source {source})")
 
 
-def _evidence(row: dict[str, Any]) -> dict[int, list[str]]:
-    """Return the ids of the events told in each message of the evidence."""
-    told: dict[int, list[str]] = {}
-    for index, event in zip(row["evidence_message_indices"], row["evidence_event_ids"], strict=True):
-        told.setdefault(index, []).append(event)
-    return told
-
-
-def _history_lines(inspected: Inspected, evidence: dict[int, list[str]], full: bool) -> Iterator[Line]:
+def _history_lines(inspected: InspectedQuestion, evidence: dict[int, list[str]], full: bool) -> Iterator[Paragraph]:
     headers = _headers(inspected.context)
     for i, message in enumerate(inspected.history):
         if i in headers:
-            yield Line("", "")
-            yield Line("", headers[i], "bold cyan")
+            yield Paragraph("", "")
+            yield Paragraph("", headers[i], "bold cyan")
         gutter = _GUTTER.format(i, message["role"])
         if i in evidence:
-            yield Line(_MARK + gutter[len(_MARK) :], f"[evidence: {', '.join(evidence[i])}]", "bold yellow")
-            yield Line(_MARK.ljust(_INDENT), message["content"], "yellow")
+            yield Paragraph(_MARK + gutter[len(_MARK) :], f"[evidence: {', '.join(evidence[i])}]", "bold yellow")
+            yield Paragraph(_MARK.ljust(_INDENT), message["content"], "yellow")
         else:
-            yield Line(gutter, message["content"], "dim", short=not full)
+            yield Paragraph(gutter, message["content"], "dim", short=not full)
 
 
-def _headers(context: dict[str, Any]) -> dict[int, str]:
-    """Return the header of each session, by the index of its first message; fillers have neither topic nor date."""
-    known = any(context["session_topics"])
+def _headers(context: ContextRow) -> dict[int, str]:
+    """Return the header of each session, by the index of its first message."""
     headers: dict[int, str] = {}
-    number = 0
-    for start, topic, date in zip(
-        context["session_starts"], context["session_topics"], context["session_dates"], strict=True
-    ):
-        if known and not topic:
-            headers[start] = "--- filler ---"
-            continue
-        number += 1
-        described = ", ".join(part for part in (topic, date) if part)
-        headers[start] = f"--- session {number}: {described or 'topic and date unknown'} ---"
+    for start, number, topic, date in numbered_sessions(context):
+        described = ", ".join(part for part in (topic, date) if part) or "topic and date unknown"
+        headers[start] = f"--- session {number}: {described} ---" if number else "--- filler ---"
     return headers
 
 
-def _option_lines(row: dict[str, Any]) -> Iterator[Line]:
+def _option_lines(row: QuestionRow) -> Iterator[Paragraph]:
     states, roles = row.get("option_states"), row.get("option_roles")
-    for i, (label, option) in enumerate(zip(option_labels(row), row["all_options"], strict=True)):
+    for i, option in enumerate(row["all_options"]):
         right = i == row["answer_index"]
-        yield Line("=> " if right else "   ", option, "bold green" if right else "")
+        yield Paragraph("=> " if right else "   ", option, "bold green" if right else "")
         notes = ["right"] if right else []
         if roles:
             notes.append(roles[i])
         if states:
             notes.append(f"asserts {', then '.join(states[i])}" if states[i] else "asserts nothing")
         if notes:
-            yield Line(" " * (4 + len(label)), "; ".join(notes), "green" if right else "dim")
+            yield Paragraph(" " * (4 + len(option_label(i))), "; ".join(notes), "green" if right else "dim")
 
 
-def show(lines: Iterator[Line], console: Console) -> None:
+def show(paragraphs: Iterator[Paragraph], console: Console) -> None:
     """Print paragraphs: broken at the width of a terminal; plain and with their own lines where there is none."""
-    for line in lines:
-        for text in _laid_out(line, console):
+    for paragraph in paragraphs:
+        for text in _laid_out(paragraph, console):
             text.rstrip()
             console.print(text, soft_wrap=True, highlight=False)
 
 
-def _laid_out(line: Line, console: Console) -> list[Text]:
+def _laid_out(paragraph: Paragraph, console: Console) -> list[Text]:
     from rich.text import Text
 
     wrap = console.is_terminal
-    room = max(20, (console.width if wrap else _PIPED_WIDTH) - len(line.lead))
-    body = line.text.translate(_CONTROLS).expandtabs(4)
-    text = Text(" ".join(body.split()) if line.short else body, style=line.style)
-    if line.short:
+    room = max(20, (console.width if wrap else _PIPED_WIDTH) - len(paragraph.lead))
+    body = paragraph.text.translate(_CONTROLS).expandtabs(4)
+    text = Text(" ".join(body.split()) if paragraph.short else body, style=paragraph.style)
+    if paragraph.short:
         text.truncate(room, overflow="ellipsis")
-        return [Text.assemble((line.lead, line.style), text)]
+        return [Text.assemble((paragraph.lead, paragraph.style), text)]
     pieces = text.wrap(console, room) if wrap else text.split("\n", allow_blank=True)
-    below = (_MARK if line.lead.startswith(_MARK) else "").ljust(len(line.lead))
-    return [Text.assemble((below if i else line.lead, line.style), piece) for i, piece in enumerate(pieces)]
+    below = (_MARK if paragraph.lead.startswith(_MARK) else "").ljust(len(paragraph.lead))
+    return [Text.assemble((below if i else paragraph.lead, paragraph.style), piece) for i, piece in enumerate(pieces)]

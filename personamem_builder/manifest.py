@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NotRequired,  # pydantic needs this one before Python 3.12
+    cast,
+)
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, RootModel, StringConstraints, with_config
+from typing_extensions import TypedDict
 
 from generation.errors import UserError
 from generation.reading import as_model, parse_json, read_text
@@ -17,6 +26,9 @@ FORMAT: Final = "personamem"
 _MAKE: Final = "make one: personamem import-official FOLDER --out personamem"
 _AGAIN: Final = "build, import or download the dataset again"
 
+ConfigName = Literal["benchmark", "shared_contexts"]
+"""What `datasets` calls the two tables of a dataset: questions and shared contexts."""
+
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
 _Bytes = Annotated[int, Field(ge=0, lt=2**63)]
 _Text = Annotated[str, StringConstraints(min_length=1)]
@@ -26,129 +38,153 @@ _Split = Annotated[str, StringConstraints(pattern=r"^\w+(\.\w+)*$")]
 _DataFile = Annotated[str, StringConstraints(pattern=r"^data/[^/\\\x00]+$")]
 
 
-class _Part(BaseModel):
-    """A part of a manifest; a newer personamem may have written more keys."""
-
-    model_config = ConfigDict(strict=True, extra="allow")
+# A newer personamem may have written more keys.
+_part: Final = with_config(ConfigDict(strict=True, extra="allow"))
 
 
-class Source(_Part):
+@_part
+class SourceEntry(TypedDict):
     """Where the content comes from."""
 
     name: str
     url: str
 
 
-class Digests(_Part):
+@_part
+class Digests(TypedDict):
     """Content digests of the two tables of a split."""
 
     benchmark: _Digest
     shared_contexts: _Digest
 
 
-class Sizes(_Part):
+@_part
+class Sizes(TypedDict):
     """Bytes of the two tables of a split, unpacked."""
 
     benchmark: _Bytes
     shared_contexts: _Bytes
 
 
-class Split(_Part):
-    """A split: its counts and digests."""
+@_part
+class SplitEntry(TypedDict):
+    """Counts and digests of a split."""
 
     questions: _Count
     shared_contexts: _Count
     personas: _Count
     max_context_length_in_tokens: _Count
     digests: Digests
-    num_bytes: Sizes | None = None
+    num_bytes: NotRequired[Sizes]
 
 
-class File(_Part):
-    """A file of data."""
+@_part
+class FileEntry(TypedDict):
+    """Size and digest of a data file."""
 
     bytes: _Bytes
     sha256: _Digest
 
 
-class Change(_Part):
-    """An entry of the changelog."""
+@_part
+class ChangelogEntry(TypedDict):
+    """What changed in a version, in words."""
 
     version: _Text
     changes: list[str]
 
 
-class Features(_Part):
-    """The columns of the two tables, as cards describe them."""
-
-    benchmark: list[dict[str, Any]]
-    shared_contexts: list[dict[str, Any]]
+Feature = dict[str, Any]
+"""A column as cards describe it, see `build.features`."""
 
 
-class ListedFile(_Part):
-    """A file that can be downloaded."""
+@_part
+class Features(TypedDict):
+    """The columns of the two tables."""
+
+    benchmark: list[Feature]
+    shared_contexts: list[Feature]
+
+
+@_part
+class ListedFile(TypedDict):
+    """What a download needs to know of a `FileEntry`."""
 
     sha256: _Digest
 
 
-class Listing(_Part):
+@_part
+class Listing(TypedDict):
     """What a download needs to know of a manifest; whoever uses the folder reads it as a `Manifest`."""
 
     splits: Annotated[dict[_Split, Any], Field(min_length=1)]
     files: dict[_DataFile, ListedFile]
 
 
-class Manifest(_Part):
-    """A manifest; keys that older versions did not write may be absent."""
+@_part
+class OptionalEntries(TypedDict, total=False):
+    """What manifests of older versions, or of some datasets, lack.
+
+    `generation` says what generated data were made with, `funnel` what became of the questions that were made.
+    """
+
+    canary: str
+    notes: list[str]
+    generation: dict[str, Any]
+    funnel: dict[str, Any]
+    features: Features
+    repo_id: _Text
+    changelog: list[ChangelogEntry]
+    superseded_by: str
+    audit_banner: str
+    license_link: str
+
+
+@_part
+class Manifest(OptionalEntries):
+    """The content of a `manifest.json`."""
 
     format: Literal["personamem"]
     schema_version: Annotated[int, Field(ge=1)]
     version: _Text
     digest: _Digest
-    source: Source
+    source: SourceEntry
     license: str | list[str]
     config_fingerprint: str
     tokenizer: _Text
-    splits: Annotated[dict[_Split, Split], Field(min_length=1)]
-    files: dict[_DataFile, File]
-    canary: str = ""
-    notes: list[str] = []
-    generation: dict[str, Any] = {}
-    funnel: dict[str, Any] = {}
-    features: Features | None = None
-    repo_id: _Text = "-"
-    changelog: list[Change] = []
-    superseded_by: str = ""
-    audit_banner: str = ""
-    license_link: str = ""
+    splits: Annotated[dict[_Split, SplitEntry], Field(min_length=1)]
+    files: dict[_DataFile, FileEntry]
 
-    @model_validator(mode="after")
-    def _has_files(self) -> Manifest:
-        needed = [f"data/{kind}_{split}.parquet" for split in self.splits for kind in ("questions", "shared_contexts")]
-        if absent := [name for name in needed if name not in self.files]:
-            raise ValueError(f"files: {', '.join(absent)} is missing, which the splits need")
-        if self.features is not None and any(split.num_bytes is None for split in self.splits.values()):
-            raise ValueError("splits: num_bytes is missing, which the features go with")
-        return self
+
+def _complete(manifest: Manifest) -> Manifest:
+    if absent := [name for name in data_files(manifest["splits"]) if name not in manifest["files"]]:
+        raise ValueError(f"files: {', '.join(absent)} is missing, which the splits need")
+    if "features" in manifest and any("num_bytes" not in split for split in manifest["splits"].values()):
+        raise ValueError("splits: num_bytes is missing, which the features go with")
+    return manifest
+
+
+_CompleteManifest = RootModel[Annotated[Manifest, AfterValidator(_complete)]]
+
+
+def data_files(splits: Iterable[str]) -> list[str]:
+    """Return the data files of some splits, relative to the dataset folder: questions and shared contexts of each."""
+    return [f"data/{table}_{split}.parquet" for split in splits for table in ("questions", "shared_contexts")]
 
 
 class NotOurs(UserError):
     """A `manifest.json` that something else wrote."""
 
 
-def parse_manifest(text: str, owner: str) -> dict[str, Any]:
-    """Return a manifest of ours, as its JSON has it.
-
-    Args:
-        text: The content of a `manifest.json`.
-        owner: The folder it is of, for messages.
+def parse_manifest(text: str, owner: str) -> Manifest:
+    """Return a manifest of ours, as its JSON has it; messages name the folder `owner`.
 
     Raises:
         NotOurs: Something else wrote it.
         UserError: It is damaged, belongs to a newer personamem, or has faults; all of them are named.
     """
     where = f"{owner}/{MANIFEST}"
-    content = parse_json(text, where, _AGAIN)
+    content: Any = parse_json(text, where, _AGAIN)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else content
         other = f"the format of its {MANIFEST} is {_short(found)}, not {FORMAT!r}"
@@ -159,11 +195,11 @@ def parse_manifest(text: str, owner: str) -> dict[str, Any]:
             f"{owner} has schema version {version}, this personamem reads up to {SCHEMA_VERSION}",
             "install a newer personamem",
         )
-    as_model(content, Manifest, where, _AGAIN)
-    return content
+    as_model(content, _CompleteManifest, where, _AGAIN)
+    return cast("Manifest", content)  # what the validation gives is in another order
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a dataset folder.
 
     Raises:

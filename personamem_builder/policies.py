@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence, Set
+from typing import Final
 
 from generation.seeds import rng_for
 from generation.tokenizer import token_length
-from personamem_builder.schema import option_texts
+from personamem_builder.schema import QuestionRow, option_texts
 
-Row = Mapping[str, Any]
-Policy = Callable[[Row], list[float]]
+Policy = Callable[[QuestionRow], list[float]]
 """Gives each option of a question row a value; the highest is chosen, and ties share the credit."""
 
 _WORD: Final = re.compile(r"\w+")
@@ -26,50 +25,51 @@ def best_credit(values: Sequence[float], answer_index: int) -> float:
     return 1 / len(tied) if answer_index in tied else 0.0
 
 
-def longest(row: Row) -> list[float]:
+def opposite(policy: Policy) -> Policy:
+    """Return the policy that prefers what another one puts last."""
+    return lambda row: [-value for value in policy(row)]
+
+
+def longest(row: QuestionRow) -> list[float]:
     """Prefer the longest option, in characters without its label."""
     return [float(len(text)) for text in option_texts(row)]
 
 
-def shortest(row: Row) -> list[float]:
-    """Prefer the shortest option, in characters without its label."""
-    return [-length for length in longest(row)]
+shortest: Final = opposite(longest)
+"""Prefers the shortest option, in characters without its label."""
 
 
-def longest_tokens(row: Row) -> list[float]:
+def longest_tokens(row: QuestionRow) -> list[float]:
     """Prefer the option of most `o200k_base` tokens, without its label."""
     return [float(token_length(text)) for text in option_texts(row)]
 
 
-def shortest_tokens(row: Row) -> list[float]:
-    """Prefer the option of fewest `o200k_base` tokens, without its label."""
-    return [-length for length in longest_tokens(row)]
+shortest_tokens: Final = opposite(longest_tokens)
+"""Prefers the option of fewest `o200k_base` tokens, without its label."""
 
 
-def overlap(row: Row) -> list[float]:
+def overlap(row: QuestionRow) -> list[float]:
     """Prefer the option that shares most words with the question (Jaccard)."""
     question = _words(row["user_question_or_message"])
-    return [_jaccard(_words(text), question) for text in option_texts(row)]
+    return [jaccard(_words(text), question) for text in option_texts(row)]
 
 
-def least_overlap(row: Row) -> list[float]:
-    """Prefer the option that shares fewest words with the question (Jaccard)."""
-    return [-shared for shared in overlap(row)]
+least_overlap: Final = opposite(overlap)
+"""Prefers the option that shares fewest words with the question (Jaccard)."""
 
 
-def central(row: Row) -> list[float]:
+def central(row: QuestionRow) -> list[float]:
     """Prefer the option most like the other options (mean Jaccard of their words)."""
     words = [_words(text) for text in option_texts(row)]
     return [
         # fsum: with plain sums the order of the options, and the version of Python, would decide ties.
-        math.fsum(_jaccard(own, other) for j, other in enumerate(words) if j != i) / max(1, len(words) - 1)
+        math.fsum(jaccard(own, other) for j, other in enumerate(words) if j != i) / max(1, len(words) - 1)
         for i, own in enumerate(words)
     ]
 
 
-def odd_one_out(row: Row) -> list[float]:
-    """Prefer the option least like the other options (mean Jaccard of their words)."""
-    return [-likeness for likeness in central(row)]
+odd_one_out: Final = opposite(central)
+"""Prefers the option least like the other options (mean Jaccard of their words)."""
 
 
 def at_position(index: int) -> Policy:
@@ -80,29 +80,25 @@ def at_position(index: int) -> Policy:
 def at_random(seed: int) -> Policy:
     """Return the policy that draws an option, the same one for a seed and a question id in every process."""
 
-    def policy(row: Row) -> list[float]:
+    def policy(row: QuestionRow) -> list[float]:
         rng = rng_for(seed, "floor", "random", row["question_id"])
         return [rng.random() for _ in row["all_options"]]
 
     return policy
 
 
-def type_length(rows: Sequence[Row]) -> Policy:
+def type_length(rows: Sequence[QuestionRow]) -> Policy:
     """Learn for each question type whether the longest or the shortest option tends to be right.
 
     For a question, the labels of all other personas are used; its own persona's are not.
-
-    Args:
-        rows: All questions of the run, with their answers.
     """
     # credit[type][persona] = (credit of longest, credit of shortest)
     credit: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0, 0.0]))
     for row in rows:
         for side, values in enumerate((longest(row), shortest(row))):
-            tied = [i for i, value in enumerate(values) if value == max(values)]
-            credit[row["question_type"]][row["persona_id"]][side] += (row["answer_index"] in tied) / len(tied)
+            credit[row["question_type"]][row["persona_id"]][side] += best_credit(values, row["answer_index"])
 
-    def policy(row: Row) -> list[float]:
+    def policy(row: QuestionRow) -> list[float]:
         others = [sums for persona, sums in credit[row["question_type"]].items() if persona != row["persona_id"]]
         by_longest, by_shortest = (math.fsum(sums[side] for sums in others) for side in (0, 1))
         return longest(row) if by_longest >= by_shortest else shortest(row)
@@ -110,7 +106,7 @@ def type_length(rows: Sequence[Row]) -> Policy:
     return policy
 
 
-POLICIES: Final[Mapping[str, Callable[[Sequence[Row], int], Policy]]] = {
+POLICIES: Final[Mapping[str, Callable[[Sequence[QuestionRow], int], Policy]]] = {
     "longest": lambda rows, seed: longest,
     "shortest": lambda rows, seed: shortest,
     "first": lambda rows, seed: at_position(0),
@@ -134,5 +130,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word_list(text))
 
 
-def _jaccard(a: frozenset[str], b: frozenset[str]) -> float:
-    return len(a & b) / len(a | b) if a or b else 0.0
+def jaccard(a: Set[str], b: Set[str]) -> float:
+    """Return the share of the words of either that both have, 0 where neither has any."""
+    common = len(a & b)
+    return common / (len(a) + len(b) - common) if common else 0.0

@@ -20,6 +20,7 @@ All values are fractions, not percentages.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from types import ModuleType
 from typing import Final, NamedTuple
 
@@ -71,33 +72,17 @@ class McNemar(NamedTuple):
 
 
 def overall(scores: Sequence[float], personas: Sequence[int]) -> Estimate:
-    """Estimate the mean score over all questions.
-
-    Args:
-        scores: A credit in [0, 1] for each question.
-        personas: The persona of each question.
-
-    Returns:
-        The mean, its interval clipped to [0, 1].
-    """
+    """Estimate the mean of credits in [0, 1] over all questions; its interval is clipped to [0, 1]."""
     values = np.asarray(scores, dtype=np.float64)
     mean = float(values.mean())
     return _accuracy(mean, values - mean, personas)
 
 
 def macro(scores: Sequence[float], types: Sequence[str], personas: Sequence[int]) -> Estimate:
-    """Estimate the mean over question types of the mean score of each type.
+    """Estimate the mean over question types of the mean score of each type that occurs.
 
     The number of questions of each type is taken as given: question i of a type with n_t of the n questions,
     one of T types, has the residual n / (T · n_t) · (s_i − mean of its type).
-
-    Args:
-        scores: A credit in [0, 1] for each question.
-        types: The question type of each question.
-        personas: The persona of each question.
-
-    Returns:
-        The mean over the types that occur, its interval clipped to [0, 1].
     """
     values = np.asarray(scores, dtype=np.float64)
     _, group = np.unique(np.asarray(types), return_inverse=True)
@@ -118,16 +103,7 @@ def per_type(scores: Sequence[float], types: Sequence[str], personas: Sequence[i
 
 
 def paired_difference(scores: Sequence[float], baseline: Sequence[float], personas: Sequence[int]) -> Estimate:
-    """Estimate the mean of s_i − s0_i over questions that two runs both answered.
-
-    Args:
-        scores: A credit in [0, 1] for each question.
-        baseline: The other run's credit for each question, in the same order.
-        personas: The persona of each question.
-
-    Returns:
-        The mean difference, its interval clipped to [−1, 1].
-    """
+    """Estimate the mean of s_i − s0_i over questions that two runs both answered, its interval clipped to [−1, 1]."""
     differences = np.asarray(scores, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
     mean = float(differences.mean())
     return _estimate(mean, differences - mean, personas, (-1.0, 1.0))
@@ -138,11 +114,6 @@ def context_gain(scores: Sequence[float], baseline: Sequence[float], personas: S
 
     The residuals are G's first-order change with each question (delta method):
     u_i = (s_i − a) / (1 − a0) − (1 − a) / (1 − a0)² · (s0_i − a0).
-
-    Args:
-        scores: With context: a credit in [0, 1] for each question; their mean is a.
-        baseline: Without context, in the same order; their mean is a0.
-        personas: The persona of each question.
 
     Returns:
         The gain, the upper end of its interval clipped to 1 (it has no least value); None where a0 is 1.
@@ -186,8 +157,7 @@ def bootstrap_interval(scores: Sequence[float], personas: Sequence[int], seed: i
     sums, sizes = np.bincount(cluster, weights=values), np.bincount(cluster).astype(np.float64)
     order = np.lexsort((sums, sizes))  # then neither names of personas nor the order of questions matter
     count = len(order)
-    drawn = rng_for(seed, "statistics", "bootstrap").choices(range(count), k=_RESAMPLES * count)
-    chosen = order[np.asarray(drawn).reshape(_RESAMPLES, count)]
+    chosen = order[_resamples(count, seed)]
     totals = sizes[chosen].sum(axis=1)
     shifts = sums[chosen].sum(axis=1) / totals - mean
     spread = sums[chosen] - sizes[chosen] * (mean + shifts)[:, np.newaxis]
@@ -202,18 +172,18 @@ def bootstrap_interval(scores: Sequence[float], personas: Sequence[int], seed: i
     return estimate._replace(low=max(float(low), 0.0), high=min(float(high), 1.0))
 
 
+@lru_cache(maxsize=16)
+def _resamples(count: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return the clusters that each resample draws, of so many: an audit asks hundreds of times for the same."""
+    drawn = rng_for(seed, "statistics", "bootstrap").choices(range(count), k=_RESAMPLES * count)
+    return np.asarray(drawn).reshape(_RESAMPLES, count)
+
+
 def chance_corrected(estimate: Estimate, chance: float) -> Estimate:
     """Return (a − chance) / (1 − chance): 0 for guessing, 1 for all right, below 0 for worse than guessing.
 
     With chance 1/k it is S of Bennett, Alpert and Goldstein (1954), which is Cohen's kappa where guesses are even
     over the k options. The interval is moved alike, as chance is known, not estimated.
-
-    Args:
-        estimate: Of an accuracy.
-        chance: The accuracy of guessing, 1/k for k options.
-
-    Returns:
-        The corrected value and interval.
 
     Raises:
         ValueError: If chance is not in [0, 1): where guessing is always right nothing can be corrected.
@@ -232,7 +202,7 @@ def chance_corrected(estimate: Estimate, chance: float) -> Estimate:
 
 
 def mcnemar(scores: Sequence[float], baseline: Sequence[float]) -> McNemar:
-    """Test whether two runs on the same questions are equally often right.
+    """Test whether two runs on the same questions are equally often right; p is 1 where they never differ.
 
     McNemar (1947), in its exact form: of the b + c questions on which the runs differ, b follows a binomial law with
     probability 1/2 if neither is better, and p = min(1, 2 · P(B ≤ min(b, c))) (Fagerland, Lydersen and Laake 2013).
@@ -240,13 +210,6 @@ def mcnemar(scores: Sequence[float], baseline: Sequence[float]) -> McNemar:
     with more credit has the better answer, by however little: this is then the sign test on the pairs.
 
     It takes questions as independent. Those of one persona are not: `paired_difference` has the interval that knows.
-
-    Args:
-        scores: A credit in [0, 1] for each question.
-        baseline: The other run's credit for each question, in the same order.
-
-    Returns:
-        The counts, and p; p is 1 where the runs never differ.
     """
     pairs = list(zip(scores, baseline, strict=True))
     better = sum(score > other for score, other in pairs)
@@ -295,10 +258,6 @@ def effective_sample_size(scores: Sequence[float], personas: Sequence[int]) -> f
 
     n / deff, with Kish's design effect (1965) deff = SE² / SE_iid²: SE is clustered by persona, and
     SE_iid² = Σ r_i² / (n − 1) / n is that of n independent questions.
-
-    Args:
-        scores: A credit in [0, 1] for each question.
-        personas: The persona of each question.
 
     Returns:
         The number, at most n: that personas differ less than chance makes them is taken for luck. None with fewer

@@ -27,12 +27,7 @@ _MAKE: Final = "make one: personamem audit DATA --export-hard FILE; or write a q
 
 
 class Subset(NamedTuple):
-    """Some questions of a split.
-
-    Attributes:
-        name: Of the file.
-        ids: Of the questions, sorted.
-    """
+    """Some questions of a split: their ids, sorted, and the name of the file that lists them."""
 
     name: str
     ids: tuple[str, ...]
@@ -53,11 +48,11 @@ class _File(BaseModel):
 def write_subset(
     path: Path, splits: Mapping[str, Sequence[str]], *, method: str, source: str, digest: str | None
 ) -> None:
-    """Write the questions of a subset, all or nothing.
+    """Write the ids of the questions of a subset by split, all or nothing.
 
     Args:
         path: The file.
-        splits: The ids of the questions, by split.
+        splits: The ids.
         method: How they were chosen, in words.
         source: What they were chosen from.
         digest: Content digest of that dataset; None where there is none.
@@ -68,32 +63,25 @@ def write_subset(
         "method": method,
         "source": source,
         "digest": digest,
-        "splits": {split: list(ids) for split, ids in splits.items()},
+        "splits": splits,
     }
     with replacing(path) as part:
         part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read_subset(path: str | os.PathLike[str], split: str) -> Subset:
-    """Read the questions of a split that a file names.
-
-    Args:
-        path: A file that `write_subset` wrote, or a plain list of ids, one a line.
-        split: The split. A plain list is taken for any split.
+    """Read which questions of a split a file of `write_subset` names; a plain list of ids, one a line, is of any split.
 
     Raises:
         UserError: The file is absent or not such a file, or it names no question of the split.
     """
     file = Path(path).expanduser()
     text = read_text(file, _MAKE)
-    ids = _ids_of_split(file, text, split) if text.lstrip().startswith(("{", "[")) else _lines(text)
+    is_json = text.lstrip().startswith(("{", "["))
+    ids = _ids_of_split(file, text, split) if is_json else [line for line in map(str.strip, text.splitlines()) if line]
     if not ids:
         raise UserError(f"{file} names no question of the split {split}", _MAKE)
     return Subset(file.name, tuple(sorted(set(ids))))
-
-
-def _lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _ids_of_split(file: Path, text: str, split: str) -> Iterable[str]:

@@ -10,7 +10,7 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 from lm_eval.models.api_models import JsonChatStr
 
-from personamem_builder.evaluation.reply import Reply
+from personamem_builder.evaluation.responses import Reply
 
 RIGHT = "<final_answer>({})"
 

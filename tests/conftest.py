@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -24,10 +25,12 @@ ROOT = Path(__file__).parents[1]
 _ARTEFACTS = os.environ.get("PERSONAMEM_ARTEFACTS")
 
 # The first example of a test may load what the others share.
-settings.register_profile("personamem", deadline=None)
+settings.register_profile("personamem", deadline=None, max_examples=30)
+settings.register_profile("thorough", deadline=None)  # for `make test-slow`
 settings.load_profile("personamem")
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
+MadeOnce = Callable[[str, Callable[[Path], object]], Path]
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,13 +69,70 @@ def release_dir() -> Path:
 
 
 @pytest.fixture(scope="session")
-def dataset_folder(tmp_path_factory: pytest.TempPathFactory, excerpt: Path) -> Path:
-    """A dataset folder made of the excerpt; tests leave it as it is."""
-    from personamem_builder.dataset.official import import_release
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> MadeOnce:
+    """Make a folder once for all processes that share the tests; tests leave it as it is.
 
-    folder = tmp_path_factory.mktemp("excerpt") / "personamem"
-    import_release(excerpt, folder)
-    return folder
+    It is given its name, which is that of what is made, and a function that makes it at the path it is given.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made_once"
+    folder.mkdir(exist_ok=True)
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        with FileLock(folder / f"{name}.lock"):
+            if not (folder / name).exists():
+                unfinished = folder / f"{name}.unfinished"
+                shutil.rmtree(unfinished, ignore_errors=True)
+                unfinished.mkdir()
+                make(unfinished)
+                unfinished.rename(folder / name)
+        return folder / name
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def dataset_folder(made_once: MadeOnce, excerpt: Path) -> Path:
+    """A dataset folder made of the excerpt; tests leave it as it is."""
+    from personamem_builder.build.from_official import import_release
+
+    return made_once("excerpt", lambda folder: import_release(excerpt, folder / "personamem")) / "personamem"
+
+
+@pytest.fixture(scope="session")
+def official(made_once: MadeOnce, release_dir: Path) -> Path:
+    """A dataset folder made of the official split 32k; tests leave it as it is."""
+    from personamem_builder.build.from_official import import_release
+
+    return made_once("official", lambda folder: import_release(release_dir, folder / "personamem")) / "personamem"
+
+
+@pytest.fixture(scope="session")
+def tiny_run(made_once: MadeOnce) -> Path:
+    """The run of `examples/tiny.yaml`, all stages and no split assembled; tests leave it as it is."""
+    from small_runs import make_run, tiny_work
+
+    return made_once("tiny", lambda folder: make_run(tiny_work(), folder / "run")) / "run"
+
+
+@pytest.fixture(scope="session")
+def fair_run(made_once: MadeOnce) -> Path:
+    """A run without a leak, see `small_leaks`; tests leave it as it is."""
+    from small_leaks import make_fair_run
+
+    return made_once("fair", lambda folder: make_fair_run(folder / "run")) / "run"
+
+
+@pytest.fixture(scope="session")
+def generated(made_once: MadeOnce, tiny_run: Path) -> Path:
+    """The dataset of that run, the split 32k; beside it `run`, where it is assembled. Tests leave both as they are."""
+    from small_datasets import build_dataset
+
+    def make(folder: Path) -> None:
+        shutil.copytree(tiny_run, folder / "run")
+        build_dataset(folder)
+
+    return made_once("generated", make) / "personamem"
 
 
 @pytest.fixture

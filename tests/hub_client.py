@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -37,30 +38,34 @@ while True:
 
 
 class HubClient:
-    """The process, running between `with` and the end of the block.
+    """The process, running between `with` and the end of the block; it takes a second to import, so tests share it.
 
     Attributes:
+        url: The Hub that it asks.
         folder: Where it runs.
         home: Where the library keeps its cache.
         said: The file with all that was said on stdout and stderr.
         waits: The seconds that the last call would have slept, each time that it would have.
     """
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, **env: str) -> None:
         self.folder = folder
         self.home = folder / "hf"
         self.said = folder / "said.txt"
         self.waits: list[float] = []
-        self._url = url
+        self.url = url
+        self._env = env
 
     def __enter__(self) -> Self:
         env = {k: v for k, v in os.environ.items() if not k.startswith("HF_") and "proxy" not in k.lower()}
         env |= {
             "PYTHONPATH": os.pathsep.join(sys.path),
-            "HF_ENDPOINT": self._url,
             "HF_HOME": str(self.home),
             "HF_HUB_DISABLE_XET": "1",
             "HF_HUB_DISABLE_TELEMETRY": "1",
+            "HF_UPDATE_DOWNLOAD_COUNTS": "0",
+            "HF_ENDPOINT": self.url,
+            **self._env,
         }
         with self.said.open("wb") as said:
             self._child = subprocess.Popen(
@@ -75,6 +80,11 @@ class HubClient:
 
     def __exit__(self, *_: object) -> None:
         self._child.communicate(timeout=60)
+
+    def forget(self) -> Self:
+        """Empty the cache of the library, as every test needs it."""
+        shutil.rmtree(self.home, ignore_errors=True)
+        return self
 
     def call(self, function: Callable[..., Any], *arguments: Any, token: str = WRITER, **keywords: Any) -> Any:
         """Call a function there, and return what it returns or raise what it raises."""

@@ -33,7 +33,7 @@ def make_dataset(folder: Path, **manifest: Any) -> dict[str, bytes]:
 
     import pyarrow as pa
 
-    from personamem_builder.dataset.write import Source, write_dataset
+    from personamem_builder.build.write import Source, write_dataset
     from personamem_builder.schema import QUESTION_SCHEMA
 
     rows = {split: [_context(split, i) for i in range(count)] for split, count in CONTEXTS.items()}
@@ -44,7 +44,7 @@ def make_dataset(folder: Path, **manifest: Any) -> dict[str, bytes]:
         for split, contexts in rows.items()
     }
     source = Source(name="a test", url="https://example.org", license="mit", version="1.0.0", fingerprint="f" * 64)
-    with patch("personamem_builder.dataset.context_file._DISTINCT", 50_000):
+    with patch("personamem_builder.build.contexts_parquet._DISTINCT", 50_000):
         write_dataset(folder, questions, ((split, row) for split in rows for row in rows[split]), source)
     path = folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | manifest))
@@ -124,6 +124,39 @@ def load(path: str, *args: Any, take: int | None = None, ours: bool = True, **kw
     rows = [dict(row) for row in islice(datasets.load_dataset(path, *args, **kwargs), take)]
     assert ours or "personamem_builder" not in sys.modules
     return rows
+
+
+def read_api(repo_id: str) -> dict[str, Any]:
+    """Read what stands in a repository with the library's other calls."""
+    from huggingface_hub import HfApi, HfFileSystem
+
+    api, repo = HfApi(), {"repo_id": repo_id, "repo_type": "dataset"}
+    refs = api.list_repo_refs(**repo)
+    with HfFileSystem().open(f"datasets/{repo_id}@v1/manifest.json", block_size=4) as file:
+        file.seek(2)
+        part = file.read(3)
+    return {
+        "refs": [ref.name for ref in refs.branches + refs.tags],
+        "tree": [entry.path for entry in api.list_repo_tree(**repo)],
+        "folder": [entry.path for entry in api.list_repo_tree(**repo, path_in_repo="data")],
+        "paths": [entry.path for entry in api.get_paths_info(**repo, paths=["data", "manifest.json", "none"])],
+        "exist": [api.file_exists(repo_id, "none", repo_type="dataset"), api.revision_exists(**repo, revision="none")],
+        "part": part,
+    }
+
+
+def seconds_of_failure(function: Any, *args: Any, **kwargs: Any) -> tuple[float, Any]:
+    """Return how long a call took to fail, and its error."""
+    import time
+
+    from generation.errors import UserError
+
+    start = time.monotonic()
+    try:
+        function(*args, **kwargs)
+    except UserError as error:
+        return time.monotonic() - start, error
+    raise AssertionError("it did not fail")
 
 
 def listed(function: Any, *args: Any, **kwargs: Any) -> list[dict[str, Any]]:

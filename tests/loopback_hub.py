@@ -147,6 +147,24 @@ class LoopbackHub(Loopback):
     def revive(self) -> None:
         self.dies_at, self.dead = None, False
 
+    def reset(self, repos: Mapping[str, Mapping[str, Files]]) -> Self:
+        """Be as new, with these repositories, so that tests can share it."""
+        self.revive()
+        for state in (
+            self.requests,
+            self.gated,
+            self.cut,
+            self.corrupt,
+            self.ignored,
+            self.uploads,
+            self.lost,
+            self.busy,
+        ):
+            state.clear()
+        self.retry_after = 0
+        self.repos = {repo_id: Repo.of(revisions) for repo_id, revisions in repos.items()}
+        return self
+
     def repo(self, repo_id: str) -> Repo:
         if repo_id not in self.repos:
             raise HubError(HTTPStatus.NOT_FOUND, "RepoNotFound")

@@ -8,7 +8,7 @@ from typing import Any
 
 from generation.llm.client import Call, Client, Completion
 from generation.llm.offline.backend import OfflineBackend
-from generation.pipeline import STAGES, Work
+from generation.pipeline import STAGES, RunInputs
 from generation.question_plans import plan_questions
 from generation.stages.fillers import filler_tasks
 from generation.stages.histories import draw_history
@@ -19,7 +19,7 @@ from generation.stages.sessions import session_tasks
 class GoodModel:
     """The offline backend as a language model: it is read back, and reads what it wrote; it remembers what it said."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: RunInputs) -> None:
         self._backend = OfflineBackend(work.banks, work.config.seed)
         self.identity = {"backend": "scripted"}
         self.replies: dict[str, str] = {}
@@ -49,7 +49,7 @@ class GoodModel:
         return {"events": events, "other_tastes": []}
 
 
-def replies_of(work: Work) -> dict[str, str]:
+def replies_of(work: RunInputs) -> dict[str, str]:
     """Return a good reply to every prompt of a run, by the prompt."""
     model = GoodModel(work)
     client = Client(model)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache
+from math import prod
 from typing import Any, Final
 
 from scipy.stats import chisquare
 
 from generation.banks.load import Banks, load_banks
 from generation.config import Config
+from generation.grammar import parse
 from generation.llm.client import Call, ChatMessage, Completion
 from generation.records import MOTIVES, History, Persona
-from generation.stages.histories import draw_history
 from generation.stages.personas import draw_personas
+from generation.timeline import draw_topic, session_dates
 
 TOPICS = ("foodRecommendation", "writing", "movieRecommendation", "legalConsultation")
 
@@ -30,9 +32,21 @@ def users(config: Config) -> list[tuple[Persona, History]]:
     banks = small_banks()
     drawn = []
     for task in draw_personas(config, banks.people):
-        history = draw_history(config, task.persona, banks)
-        drawn.append((task.persona, History(persona_id=task.persona.persona_id, general=(), topics=history.topics)))
+        persona = task.persona
+        dates = session_dates(config, persona.persona_id, list(banks.topics))
+        topics = (draw_topic(config, persona, banks.topics[topic], days) for topic, days in dates.items())
+        drawn.append((persona, History(persona_id=persona.persona_id, general=(), topics=tuple(topics))))
     return drawn
+
+
+def count_expansions(template: str) -> int:
+    """Return in how many ways a template can be expanded, slots apart."""
+
+    def count(sequence: Iterable[Any]) -> int:
+        choices = (part.branches for part in sequence if hasattr(part, "branches"))
+        return prod(sum(count(branch) for branch in branches) for branches in choices)
+
+    return count(parse(template))
 
 
 def even(counts: Iterable[int]) -> bool:

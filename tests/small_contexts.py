@@ -14,15 +14,16 @@ from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import QUESTION_TYPES, Message, Option, Question, SessionPlan, content_id
 from generation.seeds import rng_for
 from personamem_builder.assemble.layout import Layout, lay_out
-from personamem_builder.assemble.material import Material, Piece
 from personamem_builder.assemble.records import Block
+from personamem_builder.assemble.run_records import Conversation, PersonaRecords
+from personamem_builder.schema import ContextRow
 
 SYSTEM = "About the user. Age: 30."
 SYSTEM_TOKENS = 7
 
 
 @cache
-def wordless(seed: int, questions: int = 2) -> Material:
+def wordless(seed: int, questions: int = 2) -> PersonaRecords:
     """Return a user whose sessions have the right events in the right order, numbers for words, made-up tokens."""
     config = Config(
         topics=TOPICS,
@@ -33,7 +34,7 @@ def wordless(seed: int, questions: int = 2) -> Material:
     [(persona, history)] = users(config)
     rng = rng_for(seed, "wordless")
     asked = tuple(_question(plan, rng) for plan in plan_questions(config, persona, history, small_banks()))
-    return Material(
+    return PersonaRecords(
         persona=persona.model_copy(update={"shown": SYSTEM, "shown_tokens": SYSTEM_TOKENS}),
         history=history,
         sessions={plan.session_id: _session(plan, rng) for topic in history.topics for plan in topic.sessions},
@@ -42,11 +43,11 @@ def wordless(seed: int, questions: int = 2) -> Material:
 
 
 @cache
-def wordless_fillers(count: int, tokens: int | None = None) -> dict[str, Piece]:
+def wordless_fillers(count: int, tokens: int | None = None) -> dict[str, Conversation]:
     """Return fillers of about 400 tokens each, or of exactly so many."""
     rng = random.Random(count)
     return {
-        f"f{i}": Piece(
+        f"f{i}": Conversation(
             f"f{i}",
             tuple(_message(role, f"{role} {i}", rng) for role in ("user", "assistant") * 2)
             if tokens is None
@@ -56,22 +57,41 @@ def wordless_fillers(count: int, tokens: int | None = None) -> dict[str, Piece]:
     }
 
 
-def whole(material: Material) -> Layout:
+def context_row(
+    messages: Sequence[Message],
+    name: str = "c",
+    persona: int = 0,
+    session_starts: Sequence[int] = (0,),
+    session_topics: Sequence[str] | None = None,
+) -> ContextRow:
+    """Return a shared context; of its sessions no topics are known by default, and no dates."""
+    return {
+        "shared_context_id": name,
+        "persona_id": persona,
+        "messages": list(messages),
+        "session_starts": list(session_starts),
+        "session_topics": list(session_topics or [""] * len(session_starts)),
+        "session_dates": [""] * len(session_starts),
+        "num_tokens": 0,
+    }
+
+
+def whole(records: PersonaRecords) -> Layout:
     """Return the context of all sessions of a user, in order of their dates."""
-    plans = sorted((s for topic in material.history.topics for s in topic.sessions), key=lambda plan: plan.date)
-    return lay_out(material, [Block(kind="session", id=plan.session_id) for plan in plans], {})
+    plans = sorted((s for topic in records.history.topics for s in topic.sessions), key=lambda plan: plan.date)
+    return lay_out(records, [Block(kind="session", id=plan.session_id) for plan in plans], {})
 
 
 def _message(role: Literal["user", "assistant"], content: str, rng: random.Random, told: Sequence[str] = ()) -> Message:
     return Message(role=role, content=content, num_tokens=rng.randint(50, 150), event_ids=tuple(told))
 
 
-def _session(plan: SessionPlan, rng: random.Random) -> Piece:
+def _session(plan: SessionPlan, rng: random.Random) -> Conversation:
     messages = []
     for i, told in enumerate([(), *((event_id,) for event_id in plan.event_ids), ()]):
         messages.append(_message("user", f"{plan.session_id} user {i} ü", rng, told))
         messages.append(_message("assistant", f"{plan.session_id} assistant {i}", rng))
-    return Piece(plan.session_id, tuple(messages))
+    return Conversation(plan.session_id, tuple(messages))
 
 
 def _question(plan: QuestionPlan, rng: random.Random) -> Question:

@@ -6,13 +6,16 @@ from pathlib import Path
 
 from small_runs import make_run, tiny_work
 
+from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import chosen_sizes
-from personamem_builder.dataset.build import build
+from personamem_builder.build.from_run import build
 
 
 def make_dataset(folder: Path, **changes: object) -> Path:
     """Generate, assemble and build `examples/tiny.yaml`, with some keys replaced: the split 32k.
+
+    With none replaced, the fixture `generated` is that dataset, made once.
 
     Args:
         folder: Where the run and the dataset go.
@@ -21,7 +24,13 @@ def make_dataset(folder: Path, **changes: object) -> Path:
     Returns:
         The dataset folder.
     """
-    store = make_run(tiny_work(**changes), folder / "run")
+    make_run(tiny_work(**changes), folder / "run")
+    return build_dataset(folder)
+
+
+def build_dataset(folder: Path) -> Path:
+    """Assemble and build the run in a folder, and return the dataset beside it."""
+    store = RunStore(folder / "run")
     assemble(store, chosen_sizes(["32k"], None, None), 2, 1)
     build(store, folder / "personamem")
     return folder / "personamem"

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from small_runs import make_run, tiny_work
 
-from generation.pipeline import Work
+from generation.pipeline import RunInputs
+from generation.record_files import record_line, writing_lines
 from generation.records import Question
-from generation.store import RunStore, record_line, writing_lines
+from generation.store import RunStore
 from personamem_builder.audit.gates import Gate, Gates, Limit
 
 TAIL = " That much is certain, I would say, and it will not change in a hurry."
@@ -18,9 +19,9 @@ LENIENT: Gates = {"probe.*": Gate(all=Limit(lower_above_chance=0.02))}
 """Limits that few fair questions meet: only a score that is shown to be above chance misses them."""
 
 
-def leaky_work() -> Work:
-    """Return the work of some hundred and sixty questions of six users."""
-    return tiny_work(personas=6, fillers=4)
+def leaky_work() -> RunInputs:
+    """Return the work of some hundred questions of four users, of which no probe learns anything."""
+    return tiny_work(personas=4, fillers=4, seed=2)
 
 
 def make_fair_run(folder: Path) -> RunStore:

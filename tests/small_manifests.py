@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 DIGEST = "0" * 64
@@ -36,3 +38,10 @@ def small_manifest(splits: Sequence[str] = ("32k",), **changes: Any) -> dict[str
         "files": {name: {"bytes": 1, "sha256": DIGEST} for name in names},
     }
     return manifest | changes
+
+
+def manifest_folder(folder: Path, **changes: Any) -> Path:
+    """Make a folder that says of itself that it is a dataset, which is all that finding one looks at."""
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text(json.dumps(small_manifest(**changes)))
+    return folder

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from personamem_builder.dataset.folder import read_manifest
-from personamem_builder.dataset.load import read_questions
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.manifest import read_manifest
 
 DATE = "2026-11-27T10-11-12.123456"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from generation.banks.load import load_banks
 from generation.config import Config, load_config
-from generation.pipeline import Work, generate
+from generation.pipeline import RunInputs, generate
 from generation.store import RunStore
 
 TINY = Path(__file__).parents[1] / "examples" / "tiny.yaml"
@@ -15,17 +15,17 @@ CLI = "import sys; from personamem_builder.cli import main; sys.argv[0] = 'perso
 """For the fixture `python`: what the console script `personamem` does."""
 
 
-def work_of(config: Config) -> Work:
+def work_of(config: Config) -> RunInputs:
     """Return the work of a configuration, with the offline backend."""
-    return Work(config, load_banks(config), "offline")
+    return RunInputs(config, load_banks(config), "offline")
 
 
-def tiny_work(**changes: object) -> Work:
+def tiny_work(**changes: object) -> RunInputs:
     """Return the work of `examples/tiny.yaml`, with some keys replaced."""
     return work_of(load_config(TINY).model_copy(update=changes))
 
 
-def make_run(work: Work, folder: Path, workers: int = 1) -> RunStore:
+def make_run(work: RunInputs, folder: Path, workers: int = 1) -> RunStore:
     """Make a run, or finish it, as the command does."""
     store = RunStore.open(folder, work.fingerprint())
     generate(work, store, workers)

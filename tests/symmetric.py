@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from small_contexts import context_row
+
 from generation.seeds import rng_for
-from personamem_builder.audit.records import AuditedSplit, SharedContext
-from personamem_builder.schema import option_letter
+from personamem_builder.audit.records import AuditedSplit
+from personamem_builder.schema import ContextRow, Message, option_letter
 
 TYPES: Final = (
     "recall_user_shared_facts",
@@ -103,7 +105,7 @@ def symmetric(seed: int = 0, leak: Leak | None = None, *, personas: int = 40, ea
     return AuditedSplit("32k", [row for _, rows in parts for row in rows], lambda: iter(contexts))
 
 
-def _persona(seed: int, persona: int, each: int, leak: Leak | None) -> tuple[SharedContext, list[dict[str, Any]]]:
+def _persona(seed: int, persona: int, each: int, leak: Leak | None) -> tuple[ContextRow, list[dict[str, Any]]]:
     rng = rng_for(seed, "symmetric", persona)
     drafts = list(_drafts(rng, each))
     for i, draft in enumerate(drafts):
@@ -114,13 +116,8 @@ def _persona(seed: int, persona: int, each: int, leak: Leak | None) -> tuple[Sha
     for draft in drafts:
         contents.append(("user", _TOLD.format(topic=draft.topic, value=draft.right.value)))
         contents.append(("assistant", f"I see, {draft.topic}."))
-    context = SharedContext(
-        shared_context_id=f"context {persona:02}",
-        persona_id=persona,
-        messages=[{"role": role, "content": content} for role, content in contents],
-        session_starts=[0],
-        num_tokens=_tokens(content for _, content in contents),
-    )
+    messages: list[Message] = [{"role": role, "content": content} for role, content in contents]
+    context = context_row(messages, f"context {persona:02}", persona)
     asked = rng_for(seed, "places", persona)
     # A question comes at any time after the user told what it is about.
     places = [(asked.randint(at + 1, each), at) for at in range(each)]
@@ -152,9 +149,9 @@ def _tokens(contents: Iterator[str]) -> int:
 
 
 def _row(
-    draft: Draft, context: SharedContext, told: int, end: int, rng: random.Random, question_id: str
+    draft: Draft, context: ContextRow, told: int, end: int, rng: random.Random, question_id: str
 ) -> dict[str, Any]:
-    contents = [message["content"] for message in context.messages]
+    contents = [message["content"] for message in context["messages"]]
     length, distance = _tokens(iter(contents[:end])), _tokens(iter(contents[told:end]))
     hint = rng.choice(NOUNS[draft.topic])  # options may have it, right or wrong
     texts = [
@@ -162,7 +159,7 @@ def _row(
         for choice in draft.choices
     ]
     return {
-        "persona_id": context.persona_id,
+        "persona_id": context["persona_id"],
         "question_id": question_id,
         "question_type": draft.question_type,
         "topic": draft.topic,
@@ -175,7 +172,7 @@ def _row(
         "user_question_or_message": rng.choice(_ASKED[draft.question_type]).format(topic=draft.topic, hint=hint),
         "correct_answer": f"({option_letter(draft.position)})",
         "all_options": [f"({option_letter(i)}) {text}" for i, text in enumerate(texts)],
-        "shared_context_id": context.shared_context_id,
+        "shared_context_id": context["shared_context_id"],
         "end_index_in_shared_context": end,
         "source_question_type": draft.question_type,
         "answer_index": draft.position,

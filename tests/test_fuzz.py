@@ -16,8 +16,8 @@ from fuzz.kinds import KINDS
 from fuzz.run import cases
 
 from generation.errors import UserError
+from generation.record_files import read_records, record_line
 from generation.records import Record
-from generation.store import read_records, record_line
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "fuzz_readers.py"
 
@@ -46,6 +46,7 @@ def figures(table: str) -> tuple[int, ...]:
 
 @needs_script
 @pytest.mark.slow
+@pytest.mark.xdist_group("fuzz")  # they share the valid files
 def test_every_command_takes_the_files_that_are_not_damaged(valid: Path) -> None:
     files, readings, refused, accepted, failed = figures(fuzz("--undamaged", "--valid", valid))
 
@@ -54,6 +55,7 @@ def test_every_command_takes_the_files_that_are_not_damaged(valid: Path) -> None
 
 @needs_script
 @pytest.mark.slow
+@pytest.mark.xdist_group("fuzz")  # they share the valid files
 def test_no_damaged_file_does_harm(valid: Path) -> None:
     count = 8 * len(KINDS)
 

@@ -15,16 +15,11 @@ _LETTERS_PER_TOKEN = 4
 def write_made_up(folder: Path, *, contexts: int, letters: int, messages: int, questions: int) -> None:
     """Write a dataset folder with one split, always the same for the same sizes.
 
-    Args:
-        folder: The folder to make.
-        contexts: Number of shared contexts.
-        letters: About the letters of each context.
-        messages: Messages of each context.
-        questions: Number of questions; each is asked at a random message of a random context.
+    A context has so many messages and about so many letters; each question is asked at a random message of one.
     """
     import pyarrow as pa
 
-    from personamem_builder.dataset.write import Source, write_dataset
+    from personamem_builder.build.write import Source, write_dataset
     from personamem_builder.schema import QUESTION_SCHEMA
 
     rng = random.Random(7)
@@ -67,6 +62,7 @@ def _role(index: int) -> str:
 def _question(number: int, context: dict[str, Any], end: int) -> dict[str, Any]:
     letters = sum(len(message["content"]) for message in context["messages"][:end])
     text = context["messages"][end - 1]["content"]
+    length = min(200, len(text) // 4)
     return {
         "persona_id": context["persona_id"],
         "question_id": f"q{number:05}",
@@ -80,7 +76,7 @@ def _question(number: int, context: dict[str, Any], end: int) -> dict[str, Any]:
         "distance_to_ref_proportion_in_context": 0.0,
         "user_question_or_message": text[:200],
         "correct_answer": "(a)",
-        "all_options": [f"({letter}) {text[i * 200 : (i + 1) * 200]}" for i, letter in enumerate("abcd")],
+        "all_options": [f"({letter}) {text[i * length : (i + 1) * length]}" for i, letter in enumerate("abcd")],
         "shared_context_id": context["shared_context_id"],
         "end_index_in_shared_context": end,
         "source_question_type": "recall_user_shared_facts",

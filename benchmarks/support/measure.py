@@ -12,11 +12,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, TypeVar
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+OFFICIAL = REPOSITORY.parent / "shared" / "data" / "personamem_v1"
+"""Where the official files are, if they are there."""
+FULL_CONFIG = REPOSITORY / "examples" / "full.yaml"
 MB = 1e6
 
 T = TypeVar("T")
@@ -27,7 +31,6 @@ class Child:
     """What a function did in a process of its own.
 
     Attributes:
-        result: What it returned.
         private_mb: Peak of the memory that is the process's alone: mapped files do not count. Where there is no
             `/proc` it is the peak of the whole memory.
         rss_mb: Peak of the whole memory.
@@ -40,14 +43,7 @@ class Child:
 
 @dataclass(frozen=True)
 class Target:
-    """A figure that the project promises.
-
-    Attributes:
-        what: The figure, in words.
-        measured: The median found.
-        limit: The most that it may be.
-        unit: Unit of both.
-    """
+    """A figure that the project promises: the median found, and the most that it may be."""
 
     what: str
     measured: float
@@ -65,9 +61,15 @@ def argument_parser(description: str | None) -> argparse.ArgumentParser:
 
 def add_release(parser: argparse.ArgumentParser) -> None:
     """Add `--release`: by default the official files where they are, else the excerpt in `examples/`."""
-    official = REPOSITORY.parent / "shared" / "data" / "personamem_v1"
-    default = official if official.is_dir() else REPOSITORY / "examples" / "official_excerpt"
+    default = OFFICIAL if OFFICIAL.is_dir() else REPOSITORY / "examples" / "official_excerpt"
     parser.add_argument("--release", type=Path, default=default, help="folder with the release files of the 32k split")
+
+
+def release_arguments(description: str | None) -> argparse.Namespace:
+    """Return the arguments of a benchmark whose only flag of its own is `--release`."""
+    parser = argument_parser(description)
+    add_release(parser)
+    return parser.parse_args()
 
 
 def interleave(sides: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, list[T]]:
@@ -83,6 +85,11 @@ def interleave(sides: Mapping[str, Callable[[], T]], rounds: int) -> dict[str, l
 def median_ratio(side: Sequence[float], base: Sequence[float]) -> float:
     """Return the median, over the rounds, of a side's figure divided by the base's of the same round."""
     return statistics.median(a / b for a, b in zip(side, base, strict=True))
+
+
+def spread(figures: Sequence[float], form: str = ".2f") -> list[str]:
+    """Return the cells of figures of several rounds: their median, the least and the most."""
+    return [f"{figure:{form}}" for figure in (statistics.median(figures), min(figures), max(figures))]
 
 
 def in_child(function: Callable[..., Any], *arguments: Any) -> Child:
@@ -125,6 +132,14 @@ def _max_rss_mb() -> float:
 
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / MB
+
+
+def can_run_models() -> bool:
+    """Say whether what runs a model is installed, and print what is missing."""
+    missing = [name for name in ("torch", "transformers", "accelerate", "lm_eval") if find_spec(name) is None]
+    if missing:
+        print(f"\nnothing was run: {', '.join(missing)} not installed (pip install '.[hf]')")
+    return not missing
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -32,16 +32,7 @@ OFFICIAL_SIZES = {"32k": (589, 37, 29_000), "128k": (2727, 60, 128_000), "1M": (
 
 @dataclass(frozen=True)
 class Row:
-    """One question of the official 32k split.
-
-    Attributes:
-        context: Id of its context.
-        history: Messages up to its end index, as stored.
-        session_starts: As the context's.
-        question: The last user turn; `letters` is the one of the letters setting.
-        options: Texts of the options.
-        labels: Their labels.
-    """
+    """One question of the official 32k split; `letters` is its last user turn in the letters setting."""
 
     context: str
     history: list[chat.Message]
@@ -59,12 +50,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Question:
-    """One question as tokens.
-
-    Attributes:
-        prompt: Tokens before an option.
-        options: Tokens of each option.
-    """
+    """One question as tokens."""
 
     prompt: TokenPath
     options: list[Tokens]
@@ -103,9 +89,9 @@ def read_rows(release: Path) -> list[Row]:
     import yaml
 
     from generation.resources import data_dir
-    from personamem_builder.contexts import ContextStore
-    from personamem_builder.dataset.load import read_questions
-    from personamem_builder.dataset.official import import_release
+    from personamem_builder.build.from_official import import_release
+    from personamem_builder.dataset.check import read_questions
+    from personamem_builder.dataset.contexts import ContextStore
     from personamem_builder.schema import option_labels, option_texts
 
     class Loader(yaml.SafeLoader):
@@ -126,7 +112,7 @@ def read_rows(release: Path) -> list[Row]:
                 question=row["user_question_or_message"],
                 letters=letters.render(row),
                 options=option_texts(row),
-                labels=option_labels(row),
+                labels=option_labels(len(row["all_options"])),
             )
             for row in read_questions(folder, "32k").to_pylist()
         ]
@@ -247,8 +233,7 @@ class Meter:
         tokens: Tokens forwarded.
         attended: Pairs of a token and one that it attends to.
         logits: Positions whose logits were computed.
-        calls: Forward calls.
-        seconds: Time spent in them; on a GPU, which goes on by itself, it says little.
+        seconds: Time spent in the calls; on a GPU, which goes on by itself, it says little.
     """
 
     tokens: int = 0

@@ -13,13 +13,9 @@ class LifeEvent(BankModel):
     """An event of the general history.
 
     Attributes:
-        id: Its name.
         term: Whether it matters for long.
-        min_age: It fits people of this age or more.
-        max_age: It fits people of this age or less.
         after: The event that must have come before, which this one reverses or continues.
         told: First-person sentences with `{when}`.
-        replies: What the assistant answers.
         asks: What the user asks along with it.
     """
 

@@ -12,13 +12,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 from generation.banks.life import LifeBank
 from generation.banks.model import BankModel
 from generation.banks.people import PeopleBank
-from generation.banks.phrases import Answers, Phrases
+from generation.banks.phrases import OptionPhrases, Phrases
 from generation.banks.scenarios import ScenarioBank
 from generation.banks.topic import TopicBank
 from generation.config import Config
 from generation.errors import UserError
 from generation.grammar import may_mention
-from generation.reading import as_model, decode, parse_yaml
+from generation.reading import as_model, decode
+from generation.yaml_reading import parse_yaml
 
 B = TypeVar("B", bound=BankModel)
 
@@ -30,10 +31,6 @@ class Banks(NamedTuple):
 
     Attributes:
         topics: By id, in the order of the configuration.
-        people: Where personas come from.
-        life: Life events and small talk.
-        scenarios: Choices outside the topics.
-        phrases: Sentences of the chats.
         answers: Words of the options.
         digests: For each file, by the id of the topic or the file's name, the sha256 of its content (16 digits).
     """
@@ -43,7 +40,7 @@ class Banks(NamedTuple):
     life: LifeBank
     scenarios: ScenarioBank
     phrases: Phrases
-    answers: Answers
+    answers: OptionPhrases
     digests: dict[str, str]
 
 
@@ -54,9 +51,6 @@ def shipped_topics() -> list[str]:
 
 def load_banks(config: Config) -> Banks:
     """Load the banks that a configuration needs, and check that they can give what it asks for.
-
-    Args:
-        config: The configuration.
 
     Raises:
         UserError: A topic is unknown, a bank file is absent or faulty, two banks have one id, a bank is too small
@@ -98,7 +92,7 @@ def _with_shared(topics: dict[str, TopicBank], digests: dict[str, str]) -> Banks
         life=_load(_FILES / "life.yaml", LifeBank, digests),
         scenarios=_load(_FILES / "scenarios.yaml", ScenarioBank, digests),
         phrases=_load(_FILES / "phrases.yaml", Phrases, digests),
-        answers=_load(_FILES / "answers.yaml", Answers, digests),
+        answers=_load(_FILES / "answers.yaml", OptionPhrases, digests),
         digests=digests,
     )
 

@@ -12,16 +12,7 @@ OccupationKind = Literal["worker", "student", "retired"]
 
 
 class Culture(BankModel):
-    """Names that go together.
-
-    Attributes:
-        id: Its name.
-        race: The racial identity of people so named.
-        women: Given names.
-        men: Given names.
-        neutral: Given names that go with any gender.
-        families: Family names.
-    """
+    """Given and family names that go together, and the racial identity of people so named."""
 
     id: Text
     race: Text
@@ -41,7 +32,7 @@ class Gender(BankModel):
     weight: int = Field(ge=0)
 
 
-class Aged(BankModel):
+class AgeRange(BankModel):
     """Something that fits people of some ages only."""
 
     min_age: int = 18
@@ -52,21 +43,21 @@ class Aged(BankModel):
         return self.min_age <= age <= self.max_age
 
 
-class Occupation(Aged):
+class Occupation(AgeRange):
     """An occupation, without an article."""
 
     name: Text
     kind: OccupationKind = "worker"
 
 
-class Place(BankModel):
+class HomePlace(BankModel):
     """A kind of place, and a clause about it that begins with `where`."""
 
     name: Text
     setting: Text
 
 
-class Sentence(Aged):
+class Sentence(AgeRange):
     """A sentence for a profile; `{name}`, `{subject}`, `{object}`, `{possessive}`."""
 
     text: Template
@@ -86,7 +77,7 @@ class PeopleBank(BankModel):
     cultures: list[Culture] = Field(min_length=1)
     genders: list[Gender] = Field(min_length=1)
     occupations: list[Occupation] = Field(min_length=1)
-    places: list[Place] = Field(min_length=1)
+    places: list[HomePlace] = Field(min_length=1)
     circumstances: list[Sentence] = Field(min_length=2)
     character: list[Sentence] = Field(min_length=1)
     dreams: list[Sentence] = Field(min_length=1)

@@ -50,7 +50,7 @@ class StancePair(BankModel):
     dislike: Template
 
 
-class Answers(BankModel):
+class OptionPhrases(BankModel):
     """The words around what the options of a question assert; the four options of a question share them.
 
     Attributes:

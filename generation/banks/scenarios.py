@@ -14,7 +14,6 @@ class Scenario(BankModel):
     """A choice that each motive decides in its own way.
 
     Attributes:
-        id: Its name.
         domain: The new topic.
         messages: Neutral messages that ask for advice.
         options: For each motive, advice that takes it for granted.

@@ -34,7 +34,6 @@ class Slot(BankModel):
     Attributes:
         id: Its name in records.
         name: A second-person noun phrase for what is chosen, such as `the kind of cooking you do`.
-        values: At least four values.
         first: Sentences by which the user lets the first value be known; `{value}`.
         update: Sentences by which the user lets a new value be known, without naming the old one; `{value}`.
         queries: Neutral messages about the activity, which favour no value.
@@ -72,7 +71,6 @@ class FactKind(BankModel):
     Attributes:
         id: Its name in records.
         queries: Messages that touch the kind without favouring a fact.
-        facts: At least four facts.
     """
 
     id: Text
@@ -93,12 +91,7 @@ class Reason(BankModel):
 
 
 class Talk(BankModel):
-    """A question about the topic and its answer, free of anybody's preferences.
-
-    Attributes:
-        ask: What the user says.
-        answer: What the assistant says.
-    """
+    """A question about the topic and its answer, free of anybody's preferences."""
 
     ask: Text
     answer: Text
@@ -116,10 +109,7 @@ class TopicBank(BankModel):
         dislikes: Sentences that say the user disliked it, without naming it.
         item_queries: Neutral messages about the activity, which favour no item.
         idea_queries: Requests for something new, which name nothing.
-        slots: Preferences with one value at a time.
-        facts: Kinds of facts.
         reasons: Why preferences change, by motive, equally many for each.
-        talks: Questions and answers about the topic.
         colour: Things users say by the way, free of preferences.
         followups: What the assistant asks back.
     """

@@ -50,12 +50,15 @@ def make_backend(name: BackendName, config: Config, banks: Banks) -> Backend:
     """
     if name.kind == "openai":
         from generation.llm.endpoint import Endpoint
-        from generation.llm.pace import Pace
+        from generation.llm.rate_limit import RateLimit
 
         llm = config.llm
-        pace = Pace(llm.requests_per_minute, llm.tokens_per_minute)
         endpoint = Endpoint(
-            name.model, temperature=llm.temperature, max_tokens=llm.max_tokens, timeout=llm.timeout, pace=pace
+            name.model,
+            temperature=llm.temperature,
+            max_tokens=llm.max_tokens,
+            timeout=llm.timeout,
+            rate_limit=RateLimit(llm.requests_per_minute, llm.tokens_per_minute),
         )
         endpoint.connect()
         return endpoint

@@ -22,7 +22,7 @@ def _locked(path: Path) -> FileLock:
     return FileLock(path.with_name(f".{path.name}.lock"))
 
 
-class _Put(NamedTuple):
+class _PendingReply(NamedTuple):
     """A reply that waits to be written, and what to tell when it is on the disk."""
 
     key: str
@@ -43,7 +43,7 @@ class ReplyCache:
 
     def __init__(self, path: Path, what: str = "a cache of replies") -> None:
         self._path, self._what = path, what
-        self._waiting: deque[_Put] = deque()
+        self._waiting: deque[_PendingReply] = deque()
         self._soon: deque[Future[None]] = deque()
         self._closing: list[Callable[[], object]] = []
         # A thread that is no daemon: Python ends only when it has written what waits.
@@ -82,7 +82,7 @@ class ReplyCache:
 
     def put(self, key: str, text: str) -> None:
         """Keep a reply; it is on the disk when this returns."""
-        put = _Put(key, text, Future())
+        put = _PendingReply(key, text, Future())
         self._waiting.append(put)
         with self._writing:
             if not put.done.done():  # else a thread before this one wrote it along with its own
@@ -95,7 +95,7 @@ class ReplyCache:
         Raises:
             UserError: An earlier reply could not be written.
         """
-        put = _Put(key, text, Future())
+        put = _PendingReply(key, text, Future())
         self._waiting.append(put)
         self._soon.append(put.done)
         self._later.submit(self._write_if_any)
@@ -103,11 +103,7 @@ class ReplyCache:
             self._soon.popleft().result()
 
     def flush(self) -> None:
-        """Return when all is on the disk.
-
-        Raises:
-            UserError: A reply could not be written.
-        """
+        """Return when all is on the disk."""
         while self._soon:
             self._soon.popleft().result()
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from generation.errors import UserError
 from generation.http import body_as_json
 from generation.llm.cache import ReplyCache
-from generation.llm.ledger import Ledger, Outcome
+from generation.llm.ledger import CallOutcome, Ledger
 from generation.prompts import render
 from generation.reading import clean, describe
 from generation.tokenizer import num_tokens
@@ -29,7 +29,6 @@ class Request(NamedTuple):
     """One call.
 
     Attributes:
-        template: Name of the prompt template.
         facts: What the prompt is rendered from; the offline backend answers from these alone.
         seed: What the call is for: decides the random choices of the offline backend.
     """
@@ -50,7 +49,6 @@ class Call(NamedTuple):
     """What a backend is asked.
 
     Attributes:
-        request: What the call is for.
         messages: The conversation; it ends with a user message.
         schema: The form of the reply, which is JSON.
         seed: For the model's sampling; another one for each fresh attempt.
@@ -66,10 +64,7 @@ class Completion(NamedTuple):
     """What a model sent back.
 
     Attributes:
-        text: The answer.
         finish_reason: `stop` for a whole answer, `length` for a cut one, or what else ended it.
-        prompt_tokens: Tokens that were sent.
-        reply_tokens: Tokens that came back.
     """
 
     text: str
@@ -82,7 +77,7 @@ class Backend(Protocol):
     """A language model, or what stands in for one."""
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Everything about the model and its sampling that shapes a whole answer."""
 
     def complete(self, call: Call) -> Completion:
@@ -94,14 +89,7 @@ class ReplyError(UserError):
 
 
 class Account(NamedTuple):
-    """Where the calls of a client are written down.
-
-    Attributes:
-        ledger: The ledger of the run.
-        stage: What the calls are for.
-        model: That is asked.
-        max_tokens: Most tokens of a reply.
-    """
+    """The ledger that calls of a stage to a model are written down in; their replies have at most `max_tokens`."""
 
     ledger: Ledger
     stage: str
@@ -137,12 +125,7 @@ class Client:
         self.is_free_writer = backend.identity.get("backend") != "offline"
 
     def ask(self, request: Request, schema: type[S], check: Callable[[S], list[str]] = lambda _: []) -> S:
-        """Ask for one reply.
-
-        Args:
-            request: What to ask.
-            schema: The form of the reply, which is JSON.
-            check: Returns what else is wrong with a reply of that form.
+        """Ask for one reply of a form; `check` returns what else is wrong with it.
 
         Raises:
             ReplyError: In every attempt the reply was cut or refused, or was still wrong after two repair turns.
@@ -191,14 +174,14 @@ class Client:
     @contextmanager
     def _written_down(
         self, request: Request, messages: Sequence[ChatMessage]
-    ) -> Iterator[Callable[[Completion, Outcome], None]]:
+    ) -> Iterator[Callable[[Completion, CallOutcome], None]]:
         """Keep money back for a call, and give what writes it down when it is over."""
         if self._account is None:
             yield lambda completion, outcome: None
             return
         ledger, stage, model, max_tokens = self._account
 
-        def write_down(completion: Completion, outcome: Outcome) -> None:
+        def write_down(completion: Completion, outcome: CallOutcome) -> None:
             ledger.record(
                 stage=stage,
                 template=request.template,
@@ -217,7 +200,7 @@ def prompt_tokens(messages: Sequence[ChatMessage]) -> int:
     return sum(num_tokens(message.content) for message in messages)
 
 
-def _outcome(finish_reason: str, is_good: bool, turn: int) -> Outcome:
+def _outcome(finish_reason: str, is_good: bool, turn: int) -> CallOutcome:
     if finish_reason == "stop":
         return ("repaired" if turn else "ok") if is_good else "rejected"
     return {"length": "cut", "refusal": "refusal"}.get(finish_reason, "error")  # type: ignore[return-value]
@@ -229,14 +212,8 @@ def _seed(request: Request, attempt: int) -> int:
     return int.from_bytes(hashlib.sha256(content.encode()).digest()[:4]) >> 1
 
 
-def reply_key(identity: Mapping[str, Any], messages: Sequence[ChatMessage], schema: type[BaseModel]) -> str:
-    """Return the key of a reply: a digest of everything that shapes it, and of nothing else.
-
-    Args:
-        identity: Of the backend.
-        messages: The rendered conversation.
-        schema: The form that the reply must have.
-    """
+def reply_key(identity: Mapping[str, object], messages: Sequence[ChatMessage], schema: type[BaseModel]) -> str:
+    """Return the key of a reply: a digest of everything that shapes it, and of nothing else."""
     content = [dict(identity), [list(message) for message in messages], _form(schema)]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
 from generation.errors import UserError
-from generation.http import Address, HttpError, PrivateHeaders, address_of, is_header_value, post
-from generation.llm.client import Call, Completion, ReplyError, prompt_tokens
-from generation.llm.dialect import Dialect
-from generation.llm.failures import (
-    Named,
+from generation.http import Address, PrivateHeaders, address_of, is_header_value
+from generation.llm.chat_request import (
+    RESUME,
+    EndpointLabels,
     asked_wait,
     backoff,
     described,
@@ -22,12 +20,14 @@ from generation.llm.failures import (
     is_declined,
     is_refused,
     is_too_long,
-    lost,
     not_there,
+    send_chat,
 )
-from generation.llm.pace import Pace, Share
-from generation.llm.replies import WHOLE, ChatReply, Failure, error_body, read_reply, spoken
+from generation.llm.client import Call, Completion, ReplyError, prompt_tokens
+from generation.llm.rate_limit import RateLimit
+from generation.llm.replies import WHOLE, ChatReply, RequestFailure, spoken
 from generation.llm.reply_text import is_refusal, json_text
+from generation.llm.request_fields import RequestFields, json_reply
 from generation.progress import Waiting
 from generation.redaction import redact
 from generation.tokenizer import estimated_tokens
@@ -40,7 +40,6 @@ DEFAULT_TIMEOUT: Final = 600.0
 """Seconds that one request may take: slow local servers and models that reason need many."""
 
 _DEFAULT_URL: Final = "https://api.openai.com/v1"
-_RESUME: Final = "run the same command again later: finished calls are kept"
 
 
 class Endpoint:
@@ -48,15 +47,6 @@ class Endpoint:
 
     The key is read from `OPENAI_API_KEY`, the address from `OPENAI_BASE_URL`. What passes (limits, faults of the
     server, lost connections) is waited for; what the endpoint does not understand is left out from then on.
-
-    Args:
-        model: Its name at the endpoint.
-        temperature: Of the sampling.
-        max_tokens: Longest reply.
-        timeout: Seconds that one request may take.
-        pace: How fast requests may begin; None for no limit.
-        clock: Tells the seconds.
-        sleep: Waits so many seconds.
 
     Raises:
         UserError: `OPENAI_BASE_URL` is no URL of HTTP.
@@ -69,7 +59,7 @@ class Endpoint:
         temperature: float,
         max_tokens: int,
         timeout: float = DEFAULT_TIMEOUT,
-        pace: Pace | None = None,
+        rate_limit: RateLimit | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -77,7 +67,7 @@ class Endpoint:
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._timeout = timeout
-        self._pace = pace
+        self._rate_limit = rate_limit or RateLimit(None, None)
         self._clock = clock
         self._sleep = sleep
         address = address_of(os.environ.get("OPENAI_BASE_URL", "").strip() or _DEFAULT_URL)
@@ -85,16 +75,16 @@ class Endpoint:
             raise UserError("OPENAI_BASE_URL is no http or https URL", f"such as {_DEFAULT_URL}")
         self._shown_url = address.shown
         self._address = _chat_of(address)
-        self._named = Named(self._shown_url, model, "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1")
+        self._labels = EndpointLabels(self._shown_url, model, "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1")
         self._patience = max(PATIENCE, 2 * timeout)
         self._waiting = Waiting(address.place, clock)
         self._lock = threading.Lock()
         self._headers = PrivateHeaders()  # they alone hold the key
-        self._dialect = Dialect()
+        self._fields = RequestFields(formats=("json_schema", "json_object", "none"))
         self._answered = False
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Everything about the model and its sampling that shapes a whole answer."""
         return {
             "backend": "openai",
@@ -129,21 +119,26 @@ class Endpoint:
             return self._complete(call)
 
     def _complete(self, call: Call) -> Completion:
+        optional = {"max_tokens": self._max_tokens, "seed": call.seed, "response_format": json_reply(call.schema)}
         left = self._patience
         failures = 0
         while True:
-            share = self._begin(call)
-            sent = self._dialect
+            reservation = self._rate_limit.wait(prompt_tokens(call.messages) + self._max_tokens)
+            fields = self._fields
             began = self._clock()
-            result = self._send(call, sent)
+            result = self._send(call, fields.of(optional))
             if isinstance(result, ChatReply):
                 completion = completion_of(result, call)
-                self._settle(share, completion.prompt_tokens + completion.reply_tokens)
+                self._rate_limit.settle(reservation, completion.prompt_tokens + completion.reply_tokens)
                 self._answered = True
                 return completion
             if result.status:
-                self._settle(share, 0)
-            if self._simplify(sent, result):
+                self._rate_limit.settle(reservation, 0)
+            simpler = fields.without(optional, result)
+            if simpler != fields:
+                with self._lock:
+                    if self._fields == fields:  # else another thread has been told already, and perhaps more
+                        self._fields = simpler
                 continue
             if is_declined(result):
                 return Completion("", "refusal")
@@ -156,46 +151,22 @@ class Endpoint:
             self._waiting.retry(wait)
             self._sleep(wait)
 
-    def _begin(self, call: Call) -> Share | None:
-        return self._pace.wait(prompt_tokens(call.messages) + self._max_tokens) if self._pace else None
-
-    def _settle(self, share: Share | None, tokens: int) -> None:
-        if self._pace is not None and share is not None:
-            self._pace.settle(share, tokens)
-
-    def _send(self, call: Call, dialect: Dialect) -> ChatReply | Failure:
-        """Make one request."""
+    def _send(self, call: Call, optional: Mapping[str, object]) -> ChatReply | RequestFailure:
         body = {
             "model": self._model,
             "messages": [message._asdict() for message in call.messages],
             "temperature": self._temperature,
-            **dialect.fields(call.schema, self._max_tokens, call.seed),
+            **optional,
         }
-        try:
-            response = post(self._address, json.dumps(body).encode(), self._headers, self._timeout)
-        except HttpError as error:
-            return lost(error)
-        if response.status != 200:
-            return Failure(response.status, error_body(response.content), response.headers)
-        return read_reply(response.content)
+        return send_chat(self._address, body, self._headers, self._timeout)
 
-    def _simplify(self, sent: Dialect, failure: Failure) -> bool:
-        """Leave out what the endpoint does not understand; say whether there is something else to send now."""
-        if failure.status not in (400, 422) or is_too_long(failure):
-            return False
-        simpler = sent.without(str(failure.body))
-        with self._lock:
-            if self._dialect == sent:  # else another thread has been told already, and perhaps more
-                self._dialect = simpler
-        return simpler != sent
-
-    def _raise_if_final(self, failure: Failure, call: Call) -> None:
+    def _raise_if_final(self, failure: RequestFailure, call: Call) -> None:
         """Raise what no waiting will mend.
 
         An endpoint that refuses the first request of all is not what the user thinks it is; one that has answered
         others refuses this one, which is then an item that failed.
         """
-        if error := end_of_run(failure, self._named):
+        if error := end_of_run(failure, self._labels):
             raise _redacted(error)
         said, at = spoken(failure.body), self._shown_url
         if is_too_long(failure):
@@ -208,20 +179,20 @@ class Endpoint:
                 )
             )
         if failure.unreachable and not self._answered:
-            raise _redacted(not_there(failure, self._named))
+            raise _redacted(not_there(failure, self._labels))
         if is_refused(failure):
             status = failure.status
             message = f"{at} refuses a request of {call.request.template} to {self._model} (status {status}): {said}"
             raise _redacted(ReplyError(message) if self._answered else UserError(message))
 
-    def _given_up(self, failure: Failure, wait: float) -> UserError:
+    def _given_up(self, failure: RequestFailure, wait: float) -> UserError:
         return _redacted(
             UserError(
                 f"{self._shown_url} gives no answer ({described(failure)}); the next try would be in "
                 f"{wait:,.0f} s, and a request is given up after {self._patience / 60:g} minutes",
-                f"set requests_per_minute to what the endpoint allows, and {_RESUME}"
+                f"set requests_per_minute to what the endpoint allows, and {RESUME}"
                 if failure.status == 429
-                else _RESUME,
+                else RESUME,
             )
         )
 

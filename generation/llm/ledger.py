@@ -25,9 +25,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-Outcome = Literal["ok", "repaired", "cut", "refusal", "rejected", "error"]
+CallOutcome = Literal["ok", "repaired", "cut", "refusal", "rejected", "error"]
 """What came of a call: a good reply, a good one to a repair turn, or what was wrong with it."""
-
 
 _MOST_TOKENS: Final = 10**12  # of a call
 
@@ -40,13 +39,7 @@ class PaidCall(BaseModel):
     """A line of a ledger.
 
     Attributes:
-        stage: Which the call was for.
-        template: Of its prompt.
-        model: That was asked.
-        prompt_tokens: Tokens that were sent.
-        reply_tokens: Tokens that came back.
         cost: In US dollars; None where the model had no price.
-        outcome: What came of it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -57,19 +50,14 @@ class PaidCall(BaseModel):
     prompt_tokens: int = Field(ge=0, le=_MOST_TOKENS)
     reply_tokens: int = Field(ge=0, le=_MOST_TOKENS)
     cost: NonNegativeFloat | None
-    outcome: Outcome
+    outcome: CallOutcome
 
 
 @dataclass
-class Line:
+class StageUsage:
     """The calls of one stage to one model.
 
     Attributes:
-        stage: The stage.
-        model: The model.
-        calls: How many there were.
-        prompt_tokens: Tokens that were sent.
-        reply_tokens: Tokens that came back.
         cost: In US dollars; None if that of any of the calls is unknown.
         outcomes: How often each outcome was.
     """
@@ -80,11 +68,13 @@ class Line:
     prompt_tokens: int = 0
     reply_tokens: int = 0
     cost: float | None = 0.0
-    outcomes: dict[Outcome, int] = field(default_factory=dict)
+    outcomes: dict[CallOutcome, int] = field(default_factory=dict)
 
 
 class Ledger:
     """The paid calls of a run: one line of JSON each, in a file that threads and processes append to.
+
+    Methods raise `UserError` where the file is damaged or cannot be read or written.
 
     A line is with the operating system when `record` returns, so that a kill loses at most the calls under way. It is
     not forced to the disk: that would cost each call milliseconds, and guard only against a loss of power.
@@ -112,7 +102,7 @@ class Ledger:
         self._end = 0  # of what was read
         self._number = 0  # of lines read
         self._spent = 0.0
-        self._lines: dict[tuple[str, str], Line] = {}
+        self._lines: dict[tuple[str, str], StageUsage] = {}
         self._reserved: list[float] = []
         try:
             # Unbuffered, so that what could not be written is not tried again with the next line.
@@ -128,11 +118,7 @@ class Ledger:
         return self._budget is not None
 
     def spent(self) -> float:
-        """Return what the run has cost so far, in US dollars, as far as it is known.
-
-        Raises:
-            UserError: The file is damaged or cannot be read.
-        """
+        """Return what the run has cost so far, in US dollars, as far as it is known."""
         with self._changed:
             self._read()
             return self._spent
@@ -170,12 +156,8 @@ class Ledger:
         """Keep money back for a call, for as long as the block lasts; `record` the call inside it.
 
         Where the budget is not spent but all reserved, this waits for other calls to end: they may cost less. A thread
-        must not reserve twice at a time. Without a budget there is nothing to keep back.
-
-        Args:
-            model: That is asked.
-            prompt_tokens: Most tokens that are sent.
-            reply_tokens: Most tokens that come back.
+        must not reserve twice at a time. Without a budget there is nothing to keep back. Tokens are the most that there
+        may be.
 
         Raises:
             BudgetReached: The budget is spent.
@@ -201,21 +183,9 @@ class Ledger:
                 self._changed.notify_all()
 
     def record(
-        self, *, stage: str, template: str, model: str, prompt_tokens: int, reply_tokens: int, outcome: Outcome
+        self, *, stage: str, template: str, model: str, prompt_tokens: int, reply_tokens: int, outcome: CallOutcome
     ) -> None:
-        """Append a call.
-
-        Args:
-            stage: Which it was for.
-            template: Of its prompt.
-            model: That was asked.
-            prompt_tokens: Tokens that were sent.
-            reply_tokens: Tokens that came back.
-            outcome: What came of it.
-
-        Raises:
-            UserError: The file cannot be written; what was written before is kept.
-        """
+        """Append a call; what was written before is kept where that fails."""
         # What an endpoint says may make no sense; the call is paid for all the same.
         prompt_tokens, reply_tokens = (min(max(0, count), _MOST_TOKENS) for count in (prompt_tokens, reply_tokens))
         call = PaidCall(
@@ -232,12 +202,8 @@ class Ledger:
             self._append(line)
             self._add(call, len(line))
 
-    def summary(self) -> list[Line]:
-        """Return what each stage took of each model, in the order of their first calls.
-
-        Raises:
-            UserError: The file is damaged or cannot be read.
-        """
+    def summary(self) -> list[StageUsage]:
+        """Return what each stage took of each model, in the order of their first calls."""
         with self._changed:
             self._read()
             return [replace(line, outcomes=dict(line.outcomes)) for line in self._lines.values()]
@@ -301,7 +267,7 @@ class Ledger:
         """Count a call whose line of so many bytes is next in the file."""
         self._number += 1
         self._end += size
-        line = self._lines.setdefault((call.stage, call.model), Line(call.stage, call.model))
+        line = self._lines.setdefault((call.stage, call.model), StageUsage(call.stage, call.model))
         line.calls += 1
         line.prompt_tokens += call.prompt_tokens
         line.reply_tokens += call.reply_tokens
@@ -326,14 +292,7 @@ def check_budget(budget: float | None) -> None:
 
 
 def price_of(model: str, prompt_tokens: int, reply_tokens: int, prices: Mapping[str, Price]) -> float | None:
-    """Return what calls cost in US dollars, or None if the price of the model is unknown.
-
-    Args:
-        model: That is asked.
-        prompt_tokens: Tokens that are sent.
-        reply_tokens: Tokens that come back.
-        prices: By the name of the model.
-    """
+    """Return what calls cost in US dollars, or None if the price of the model is unknown."""
     if model not in prices:
         return None
     price = prices[model]

@@ -14,12 +14,7 @@ from generation.resources import install_hint
 
 
 class LocalModel:
-    """Asks a chat model of transformers, one call at a time.
-
-    Args:
-        path: Folder of the model, or its name on the Hub.
-        temperature: Of the sampling; 0 for the likeliest answer.
-        max_tokens: Longest reply.
+    """Asks a chat model of transformers, one call at a time; temperature 0 takes the likeliest answer.
 
     Raises:
         UserError: transformers is missing, or the model cannot be loaded or has no chat template.
@@ -49,7 +44,7 @@ class LocalModel:
         self._waiting = Waiting(f"hf:{path}")
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Name the model and its sampling."""
         return {"backend": "hf", "model": self._path, "temperature": self._temperature}
 

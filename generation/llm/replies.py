@@ -1,7 +1,7 @@
 """What the body of an endpoint's reply says: the one reader of chat replies, for generation and for evaluation.
 
 It takes bodies as OpenAI and as Anthropic have them, whole or as a stream of events, and every likeness of these that
-servers send. What it cannot read is a `Failure`, never an answer.
+servers send. What it cannot read is a `RequestFailure`, never an answer.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from generation.http import MAX_VALUES, body_as_json
 from generation.reading import clean_text
 
-Outcome = Literal["answered", "refused", "cut", "failed"]
+ReplyOutcome = Literal["answered", "refused", "cut", "failed"]
 """`answered`: whole. `refused`: declined by the model, or withheld by a filter. `cut`: at the longest reply.
 `failed`: no text, or an end that is none."""
 
@@ -65,16 +65,13 @@ class ChatReply(NamedTuple):
 
     Attributes:
         text: What it said, without the reasoning that came beside it; encodable.
-        outcome: How it came about.
         finish_reason: As the endpoint gave it; empty where it gave none.
         problem: For a failure, what is wrong.
         prompt_tokens: As counted by the endpoint; None where its count is missing or no count.
-        reply_tokens: Likewise.
-        reasoning: What came beside the text.
     """
 
     text: str
-    outcome: Outcome
+    outcome: ReplyOutcome
     finish_reason: str = ""
     problem: str = ""
     prompt_tokens: int | None = None
@@ -82,7 +79,7 @@ class ChatReply(NamedTuple):
     reasoning: str = ""
 
 
-class Failure(NamedTuple):
+class RequestFailure(NamedTuple):
     """Why there is no reply.
 
     Attributes:
@@ -98,20 +95,23 @@ class Failure(NamedTuple):
     unreachable: bool = False
 
 
-def read_reply(content: bytes) -> ChatReply | Failure:
+def read_reply(content: bytes) -> ChatReply | RequestFailure:
     """Return what a body of status 200 says."""
     text = content.decode("utf-8-sig", errors="replace").strip()
-    body = _assembled(text) if _is_stream(text) else _parsed(text)
+    is_stream = text.startswith(("data:", "event:", "id:", "retry:", ":"))
+    body = _assembled(text) if is_stream else _parsed(text)
     if not isinstance(body, dict):
-        said = clean_text(text[: 2 * QUOTED]) or "an empty body"
-        return Failure(502, f"not an answer of a chat endpoint: {said}", unreachable=True)
+        shown = clean_text(text[: 2 * QUOTED]) or "an empty body"
+        return RequestFailure(502, f"not an answer of a chat endpoint: {shown}", unreachable=True)
     if error := body.get("error"):
         return _reported(error)
+    # A reply in Anthropic's form.
     if body.get("type") == "message" or ("choices" not in body and "content" in body):
-        return _read_message(body)
+        said = _content(body.get("content"))
+        return _judged(said, body.get("stop_reason"), body.get("usage"), ("input_tokens", "output_tokens"))
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        return Failure(502, "an answer without any choice")
+        return RequestFailure(502, "an answer without any choice")
     first: dict[str, Any] = choices[0]
     if error := first.get("error"):
         return _reported(error)
@@ -138,9 +138,9 @@ def spoken(body: object) -> str:
     return " ".join(clean_text(str(body)[: 4 * QUOTED]).split())[:QUOTED]
 
 
-def _reported(error: object) -> Failure:
+def _reported(error: object) -> RequestFailure:
     code = error.get("code") if isinstance(error, dict) else None
-    return Failure(code if isinstance(code, int) and 400 <= code < 600 else 502, {"error": error})
+    return RequestFailure(code if isinstance(code, int) and 400 <= code < 600 else 502, {"error": error})
 
 
 def _parsed(text: str) -> Any:
@@ -173,13 +173,7 @@ def _read_choice(choice: dict[str, Any], usage: object) -> ChatReply:
     )
 
 
-def _read_message(body: dict[str, Any]) -> ChatReply:
-    """Read a reply in Anthropic's form."""
-    said = _content(body.get("content"))
-    return _judged(said, body.get("stop_reason"), body.get("usage"), ("input_tokens", "output_tokens"))
-
-
-class _Said(NamedTuple):
+class _MessageContent(NamedTuple):
     """What stands in a `content`; `problem` where it is of no known form."""
 
     text: str = ""
@@ -189,13 +183,13 @@ class _Said(NamedTuple):
     problem: str = ""
 
 
-def _content(content: object) -> _Said:
+def _content(content: object) -> _MessageContent:
     if content is None or isinstance(content, str):
-        return _Said(content or "")
+        return _MessageContent(content or "")
     if isinstance(content, dict):
         content = [content]
     if not isinstance(content, list):
-        return _Said(problem=f"its content is of the type {type(content).__name__}")
+        return _MessageContent(problem=f"its content is of the type {type(content).__name__}")
     texts: list[str] = []
     reasoning: list[str] = []
     refusals: list[str] = []
@@ -212,10 +206,10 @@ def _content(content: object) -> _Said:
                 calls_tool = True
             case {"text": str(words)}:
                 texts.append(words)
-    return _Said("".join(texts), "".join(reasoning), "".join(refusals), calls_tool)
+    return _MessageContent("".join(texts), "".join(reasoning), "".join(refusals), calls_tool)
 
 
-def _judged(said: _Said, ended: object, usage: object, counts: tuple[str, str]) -> ChatReply:
+def _judged(said: _MessageContent, ended: object, usage: object, counts: tuple[str, str]) -> ChatReply:
     """Return a reply with its outcome."""
     finish_reason = clean_text(ended)[:100] if isinstance(ended, str) else ""
     text = clean_text(said.text)
@@ -227,7 +221,7 @@ def _judged(said: _Said, ended: object, usage: object, counts: tuple[str, str]) 
     return ChatReply(text, outcome, finish_reason, problem, prompt_tokens, reply_tokens, reasoning)
 
 
-def _outcome(said: _Said, text: str, reason: str) -> tuple[Outcome, str]:
+def _outcome(said: _MessageContent, text: str, reason: str) -> tuple[ReplyOutcome, str]:
     if reason in _CUT:
         return "cut", ""
     if reason in _REFUSED or said.refusal:
@@ -248,10 +242,6 @@ def _count(usage: object, name: str) -> int | None:
 
 
 # --- a stream of events
-
-
-def _is_stream(text: str) -> bool:
-    return text.startswith(("data:", "event:", "id:", "retry:", ":"))
 
 
 def _events(text: str) -> Iterator[str]:

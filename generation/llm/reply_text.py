@@ -20,9 +20,6 @@ _REFUSAL: Final = re.compile(
 def json_text(text: str) -> str:
     """Return the JSON object of a reply, without the prose, the fence or the thoughts around it.
 
-    Args:
-        text: What a model wrote.
-
     Returns:
         The object where there is one and only one; else the text, without the thoughts.
     """

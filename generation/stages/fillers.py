@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
@@ -11,6 +11,7 @@ from generation.errors import UserError
 from generation.llm.client import Client, Request
 from generation.llm.offline.fillers import count, filler
 from generation.records import Filler, Message, content_id
+from generation.request_facts import FillerFacts
 from generation.text_checks import conversation_faults
 from generation.tokenizer import num_tokens
 
@@ -32,7 +33,7 @@ class FillerTask(NamedTuple):
     """A filler to be written."""
 
     number: int
-    facts: dict[str, Any]
+    facts: FillerFacts
 
 
 def filler_tasks(config: Config) -> list[FillerTask]:
@@ -56,11 +57,7 @@ def filler_request(task: FillerTask) -> Request:
 
 
 def write_filler(client: Client, task: FillerTask) -> Filler:
-    """Have a filler written.
-
-    Raises:
-        ReplyError: The backend gave no usable conversation.
-    """
+    """Have a filler written."""
 
     def check(reply: FillerReply) -> list[str]:
         if len(reply.turns) != 2:

@@ -13,6 +13,7 @@ from generation.dates import spoken_past
 from generation.grammar import expand
 from generation.llm.client import Client, Request
 from generation.records import PERIODS, GeneralEvent, History, Persona, TopicHistory, content_id
+from generation.request_facts import GeneralEventFacts, HistoryFacts
 from generation.seeds import rng_for
 from generation.text_checks import near_duplicates, num_words, role_faults, text_faults
 from generation.timeline import GeneralPlan, draw_general, draw_topic, session_dates
@@ -55,11 +56,11 @@ def _when(date: dt.date, end: dt.date) -> str:
 
 def history_request(task: HistoryTask) -> Request:
     """Return the call that puts the general events of a history into words."""
-    events = [
+    events: list[GeneralEventFacts] = [
         {"date": plan.date.isoformat(), "period": PERIODS[plan.period], "term": plan.entry.term, "kernel": kernel}
         for plan, kernel in zip(task.general, task.kernels, strict=True)
     ]
-    facts = {"name": task.persona.name, "profile": task.persona.profile, "events": events}
+    facts: HistoryFacts = {"name": task.persona.name, "profile": task.persona.profile, "events": events}
     return Request("general_history", facts, ("general", task.persona.persona_id))
 
 
@@ -76,11 +77,7 @@ def wording_faults(reply: GeneralHistoryReply, task: HistoryTask) -> list[str]:
 
 
 def write_history(client: Client, task: HistoryTask) -> History:
-    """Have the general events of a history put into words.
-
-    Raises:
-        ReplyError: The backend gave no usable texts.
-    """
+    """Have the general events of a history put into words."""
 
     def check(reply: GeneralHistoryReply) -> list[str]:
         if len(reply.texts) != len(task.general):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, overload
+from typing import Final, NamedTuple, overload
 
 from pydantic import BaseModel
 
@@ -16,6 +16,7 @@ from generation.grammar import expand, expand_phrase
 from generation.llm.client import Client, Request
 from generation.reading import parse_json, read_text
 from generation.records import MOTIVES, Persona
+from generation.request_facts import PersonaFacts
 from generation.seeds import rng_for
 from generation.text_checks import num_words, role_faults, text_faults
 from generation.tokenizer import num_tokens
@@ -37,14 +38,11 @@ class PersonaTask(NamedTuple):
 
     persona: Persona
     visible: str
-    facts: dict[str, Any]
+    facts: PersonaFacts
 
 
 def read_descriptions(path: Path) -> list[str]:
-    """Read short descriptions of people, in the JSONL form of PersonaHub.
-
-    Args:
-        path: A file with `{"persona": "…"}` on each line.
+    """Read short descriptions of people, `{"persona": "…"}` on each line, in the JSONL form of PersonaHub.
 
     Raises:
         UserError: The file cannot be read, holds none, or has bad lines; they are listed.
@@ -80,14 +78,7 @@ def read_descriptions(path: Path) -> list[str]:
 
 
 class DrawnPersonas(Sequence[PersonaTask]):
-    """Who the users are; each is drawn when it is asked for, since there may be a million.
-
-    Args:
-        config: The configuration.
-        bank: Names, demographics and sentences.
-        descriptions: Of the users, by number; None where they come from the bank alone.
-        numbers: Of the users.
-    """
+    """Who the users are; each is drawn when it is asked for, since there may be a million."""
 
     def __init__(
         self, config: Config, bank: PeopleBank, descriptions: Sequence[str] | None, numbers: Sequence[int]
@@ -115,10 +106,6 @@ class DrawnPersonas(Sequence[PersonaTask]):
 
 def draw_personas(config: Config, bank: PeopleBank) -> DrawnPersonas:
     """Draw who the users are.
-
-    Args:
-        config: The configuration.
-        bank: Names, demographics and sentences.
 
     Raises:
         UserError: `persona_source` cannot be read or has fewer lines than there are personas.
@@ -157,7 +144,7 @@ def _draw(config: Config, bank: PeopleBank, persona_id: int, description: str) -
         return [expand(entry.text, rng, **slots) for entry in chosen]
 
     opener = rng.choice([o for o in bank.profile_openers if o.kind == occupation.kind])
-    facts = {
+    facts: PersonaFacts = {
         "name": name,
         "age": age,
         "gender": gender.id,
@@ -206,12 +193,7 @@ def persona_request(task: PersonaTask) -> Request:
 
 
 def wording_faults(profile: str, name: str) -> list[str]:
-    """Return what is wrong with the words of a profile.
-
-    Args:
-        profile: The profile.
-        name: Whose it is.
-    """
+    """Return what is wrong with the words of a profile."""
     faults = [*text_faults(profile, [name, name.split()[0]]), *role_faults(profile, "user")]
     shortest, longest = _PROFILE_WORDS
     if not shortest <= num_words(profile) <= longest:
@@ -222,11 +204,7 @@ def wording_faults(profile: str, name: str) -> list[str]:
 
 
 def write_persona(client: Client, task: PersonaTask) -> Persona:
-    """Have a persona's profile written.
-
-    Raises:
-        ReplyError: The backend gave no usable profile.
-    """
+    """Have a persona's profile written."""
 
     def check(reply: PersonaReply) -> list[str]:
         given = task.persona.name.split()[0]

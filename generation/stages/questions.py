@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel
 
@@ -14,8 +14,9 @@ from generation.grammar import mentions
 from generation.llm.client import Client, Request
 from generation.question_plans import QuestionPlan
 from generation.records import STANCES, Option, Question, content_id
+from generation.request_facts import QuestionFacts
 from generation.revision import ask_and_read_back
-from generation.seeds import rng_for
+from generation.seeds import option_order, rng_for
 from generation.text_checks import role_faults, text_faults, words_of
 from generation.tokenizer import num_tokens, token_length
 
@@ -50,7 +51,7 @@ def question_request(plan: QuestionPlan, banks: Banks) -> Request:
     blind = plan.kind == "item" and plan.question_type != "revisit_reasons_behind_preference_updates"
     subject = "" if blind else plan.subject
     slots = {slot.id: slot.name for slot in topic.slots} if topic is not None else {}
-    facts: dict[str, Any] = {
+    facts: QuestionFacts = {
         "topic": plan.topic,
         "topic_label": topic.label if topic is not None else plan.topic,
         "kind": plan.kind,
@@ -86,12 +87,7 @@ def question_faults(reply: QuestionReply, count: int) -> list[str]:
 
 
 def wording_faults(reply: QuestionReply, states: Sequence[Sequence[str]]) -> list[str]:
-    """Return what is wrong with the words of a question: of its message, which must give no state away, and options.
-
-    Args:
-        reply: The words, as many options as states.
-        states: What the options assert, in their order.
-    """
+    """Return what is wrong with the words of a question: of its message, which must give no state away, and options."""
     faults = [f"the message {fault}" for fault in (*text_faults(reply.message), *role_faults(reply.message, "user"))]
     faults += [f"the message gives away {state!r}" for state in _given_away(reply.message, states)]
     for number, option in enumerate(reply.options, start=1):
@@ -129,12 +125,7 @@ def _bare(state: str) -> str:
 
 
 def read_options_request(request: Request, reply: QuestionReply) -> tuple[Request, list[int], list[int]]:
-    """Return the call that reads options back, and the orders in which it shows options and states.
-
-    Args:
-        request: What the question was asked for with.
-        reply: Its words.
-    """
+    """Return the call that reads options back, and the orders in which it shows options and states."""
     states = request.facts["states"]
     rng = rng_for(0, "read options", *reply.options)
     options_order, states_order = (rng.sample(range(len(states)), len(states)) for _ in range(2))
@@ -185,11 +176,7 @@ def _ask(client: Client, request: Request) -> QuestionReply:
 
 
 def write_question(client: Client, plan: QuestionPlan, banks: Banks) -> Question:
-    """Have a question put into words.
-
-    Raises:
-        ReplyError: The backend gave no usable words.
-    """
+    """Have a question put into words."""
     reply = _ask(client, question_request(plan, banks))
     texts = dict(zip(_blind_order(plan), reply.options, strict=True))
     options = [
@@ -207,8 +194,7 @@ def write_question(client: Client, plan: QuestionPlan, banks: Banks) -> Question
         evidence,
         plan.after_session_ids,
     )
-    # A pure function of the id, so that no rewording elsewhere moves the answer.
-    order = rng_for(0, "options", question_id).sample(range(len(options)), len(options))
+    order = option_order(question_id, len(options))
     first, second, third, fourth = (options[i] for i in order)
     return Question(
         question_id=question_id,

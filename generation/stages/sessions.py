@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
@@ -23,6 +23,7 @@ from generation.records import (
     SessionPlan,
     TopicHistory,
 )
+from generation.request_facts import EventFacts, SessionFacts
 from generation.revision import ask_and_read_back
 from generation.seeds import rng_for
 from generation.session_text import SessionReply, lengthened, read_back, wording_faults
@@ -39,7 +40,7 @@ class SessionTask(NamedTuple):
     persona_id: int
     topic: str
     plan: SessionPlan
-    facts: dict[str, Any]
+    facts: SessionFacts
 
 
 def session_tasks(config: Config, persona: Persona, history: History, banks: Banks) -> list[SessionTask]:
@@ -58,7 +59,7 @@ def session_tasks(config: Config, persona: Persona, history: History, banks: Ban
 
 def _facts(
     config: Config, persona: Persona, history: History, topic: TopicHistory, plan: SessionPlan, banks: Banks
-) -> dict[str, Any]:
+) -> SessionFacts:
     rng = rng_for(config.seed, "session", persona.persona_id, topic.topic, plan.period)
     bank = banks.topics[topic.topic]
     reversals = {entry.id: entry.after for entry in banks.life.events if entry.after is not None}
@@ -100,7 +101,7 @@ def _never(topic: TopicHistory) -> list[str]:
     return [*topic.never, *(value for slot in slots for value in slot.candidates if value not in held)]
 
 
-def _event_facts(event: Event, topic: TopicHistory, bank: TopicBank, when: str) -> dict[str, Any]:
+def _event_facts(event: Event, topic: TopicHistory, bank: TopicBank, when: str) -> EventFacts:
     preference = topic.preference(event.preference_id)
     names = {slot.id: slot.name for slot in bank.slots}
     return {
@@ -182,11 +183,7 @@ def _ask(client: Client, task: SessionTask) -> SessionReply:
 
 
 def write_session(client: Client, task: SessionTask) -> Session:
-    """Have a session written.
-
-    Raises:
-        ReplyError: The backend gave no usable session.
-    """
+    """Have a session written."""
     reply = _ask(client, task)
     messages: list[Message] = []
     for turn in reply.turns:

@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import NormalDist
 from typing import Final, NamedTuple
 
-from personamem_builder.annotation.answers import COMMENT, Answers, Key, KeyItem
 from personamem_builder.annotation.items import BEST, CHECKS, UNSURE
-from personamem_builder.schema import option_letter
+from personamem_builder.annotation.ratings import COMMENT, Key, KeyItem, RaterAnswers
+from personamem_builder.schema import option_letters
 from personamem_builder.statistics import paired_difference
 
 QUESTIONS: Final = (BEST, *CHECKS)
@@ -49,7 +49,7 @@ class Agreement(NamedTuple):
     """How far raters agree.
 
     Attributes:
-        items: Items with two answers or more.
+        items: Number of items with two answers or more.
         percent: Share of the pairs of answers to an item that are equal, a mean over items.
         ac1: Gwet's AC1.
     """
@@ -59,14 +59,10 @@ class Agreement(NamedTuple):
     ac1: Interval
 
 
-class Outcome(NamedTuple):
-    """What raters say to one question.
+class QuestionRatings(NamedTuple):
+    """How many answers to one question are yes, no, unsure or missing, and what follows from them.
 
     Attributes:
-        yes: Number of answers that are yes.
-        no: Number of answers that are no.
-        unsure: Number of answers that are unsure.
-        missing: Number of answers that are not there.
         share: Share of yes among the answers, None without any.
         agreement: None where no item has two answers.
     """
@@ -79,15 +75,15 @@ class Outcome(NamedTuple):
     agreement: Agreement | None
 
 
-class Disputed(NamedTuple):
-    """An item to which most raters do not say yes.
+class RatedGroup(NamedTuple):
+    """The ratings of some of the items, by question."""
 
-    Attributes:
-        item: Its id.
-        question: The question.
-        yes: Number of answers that are yes.
-        answers: Number of all answers.
-    """
+    items: int
+    questions: dict[str, QuestionRatings]
+
+
+class DisputedItem(NamedTuple):
+    """An item with a question to which most raters do not say yes: `yes` of so many `answers`."""
 
     item: str
     question: str
@@ -108,38 +104,24 @@ class Study(NamedTuple):
 
     Attributes:
         sample: Its digest.
-        items: Number of items.
-        raters: Their names.
-        questions: Outcome by question.
         choice: How far raters choose the same best response, be it right or wrong; unsure is left out here.
-        types: Number of items, and outcome by question, for each question type.
-        topics: The same for each topic.
-        disputed: Items to look at.
-        comments: What the raters wrote.
+        types: By question type, in alphabetical order; `topics` alike.
     """
 
     sample: str
     items: int
     raters: list[str]
-    questions: dict[str, Outcome]
+    questions: dict[str, QuestionRatings]
     choice: Agreement | None
-    types: dict[str, tuple[int, dict[str, Outcome]]]
-    topics: dict[str, tuple[int, dict[str, Outcome]]]
-    disputed: list[Disputed]
+    types: dict[str, RatedGroup]
+    topics: dict[str, RatedGroup]
+    disputed: list[DisputedItem]
     comments: list[Comment]
 
 
-def make_study(key: Key, raters: Mapping[str, Answers]) -> Study:
-    """Count answers and measure agreement.
-
-    Args:
-        key: The key of the sample.
-        raters: The answers by rater.
-
-    Returns:
-        The study, with types and topics in alphabetical order.
-    """
-    letters = [option_letter(index) for index in range(max(item.options for item in key.items))]
+def make_study(key: Key, raters: Mapping[str, RaterAnswers]) -> Study:
+    """Count the answers to a sample and measure how far its raters agree."""
+    letters = option_letters(max(item.options for item in key.items))
     chosen = [
         [letter for answers in raters.values() if (letter := answers.get(item.id, {}).get(BEST, UNSURE)) != UNSURE]
         for item in key.items
@@ -148,7 +130,7 @@ def make_study(key: Key, raters: Mapping[str, Answers]) -> Study:
         sample=key.sample,
         items=len(key.items),
         raters=list(raters),
-        questions=_outcomes(key.items, raters),
+        questions=_rate_questions(key.items, raters),
         choice=gwet_ac1(chosen, letters),
         types=_groups(key.items, raters, lambda item: item.question_type),
         topics=_groups(key.items, raters, lambda item: item.topic),
@@ -173,7 +155,7 @@ def gwet_ac1(ratings: Iterable[Sequence[str]], categories: Sequence[str]) -> Agr
         categories: All that an answer can be, two or more.
 
     Returns:
-        The agreement, None where no item has two answers.
+        None where no item has two answers.
     """
     tables = [Counter(answers) for answers in ratings if answers]
     sizes = [table.total() for table in tables]
@@ -212,7 +194,7 @@ def wilson(share: float, count: int) -> Interval:
     return Interval(share, 0.0 if share == 0 else middle - half, 1.0 if share == 1 else middle + half)
 
 
-def _verdicts(item: KeyItem, question: str, raters: Mapping[str, Answers]) -> list[str]:
+def _verdicts(item: KeyItem, question: str, raters: Mapping[str, RaterAnswers]) -> list[str]:
     """Return the answers to a question about an item as yes, no or unsure."""
     given = [answers[item.id][question] for answers in raters.values() if question in answers.get(item.id, {})]
     if question != BEST:
@@ -220,11 +202,11 @@ def _verdicts(item: KeyItem, question: str, raters: Mapping[str, Answers]) -> li
     return [UNSURE if letter == UNSURE else _YES if letter == item.answer else _NO for letter in given]
 
 
-def _outcome(items: Sequence[KeyItem], question: str, raters: Mapping[str, Answers]) -> Outcome:
+def _rate_question(items: Sequence[KeyItem], question: str, raters: Mapping[str, RaterAnswers]) -> QuestionRatings:
     verdicts = [_verdicts(item, question, raters) for item in items]
     counts = Counter(verdict for of_item in verdicts for verdict in of_item)
     answered = sum(bool(of_item) for of_item in verdicts)
-    return Outcome(
+    return QuestionRatings(
         yes=counts[_YES],
         no=counts[_NO],
         unsure=counts[UNSURE],
@@ -236,23 +218,23 @@ def _outcome(items: Sequence[KeyItem], question: str, raters: Mapping[str, Answe
     )
 
 
-def _outcomes(items: Sequence[KeyItem], raters: Mapping[str, Answers]) -> dict[str, Outcome]:
-    return {question: _outcome(items, question, raters) for question in QUESTIONS}
+def _rate_questions(items: Sequence[KeyItem], raters: Mapping[str, RaterAnswers]) -> dict[str, QuestionRatings]:
+    return {question: _rate_question(items, question, raters) for question in QUESTIONS}
 
 
 def _groups(
-    items: Sequence[KeyItem], raters: Mapping[str, Answers], name_of: Callable[[KeyItem], str]
-) -> dict[str, tuple[int, dict[str, Outcome]]]:
+    items: Sequence[KeyItem], raters: Mapping[str, RaterAnswers], name_of: Callable[[KeyItem], str]
+) -> dict[str, RatedGroup]:
     groups: dict[str, list[KeyItem]] = {}
     for item in items:
         groups.setdefault(name_of(item), []).append(item)
-    return {name: (len(own), _outcomes(own, raters)) for name, own in sorted(groups.items())}
+    return {name: RatedGroup(len(own), _rate_questions(own, raters)) for name, own in sorted(groups.items())}
 
 
-def _disputed(items: Sequence[KeyItem], raters: Mapping[str, Answers]) -> Iterable[Disputed]:
+def _disputed(items: Sequence[KeyItem], raters: Mapping[str, RaterAnswers]) -> Iterable[DisputedItem]:
     for item in items:
         for question in QUESTIONS:
             verdicts = _verdicts(item, question, raters)
             yes = verdicts.count(_YES)
             if verdicts and yes * 2 <= len(verdicts):
-                yield Disputed(item.id, question, yes, len(verdicts))
+                yield DisputedItem(item.id, question, yes, len(verdicts))

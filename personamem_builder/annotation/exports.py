@@ -10,42 +10,56 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import jinja2
 import yaml
 
-from personamem_builder.annotation.items import BEST, BEST_TEXT, CHECKS, UNSURE, VERDICTS, Item, Line, sample_digest
-from personamem_builder.schema import option_letter
+from personamem_builder.annotation.items import (
+    BEST,
+    BEST_TEXT,
+    CHECKS,
+    UNSURE,
+    VERDICTS,
+    AnnotationItem,
+    HistoryLine,
+    sample_digest,
+)
+from personamem_builder.markup import markup_environment
+from personamem_builder.schema import option_letters
 
-_TEMPLATE: Final = Path(__file__).with_name("label_studio.xml.j2")
 _NOBODY: Final = "–"
 """Who says what is no message."""
 
 
-def label_studio_config(items: Sequence[Item]) -> str:
+def label_studio_config(items: Sequence[AnnotationItem]) -> str:
     """Return the labelling interface of a Label Studio project."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATE.parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=True,
-    )
-    return environment.get_template(_TEMPLATE.name).render(
-        letters=_letters(items), best=BEST_TEXT, unsure=UNSURE, checks=CHECKS, verdicts=VERDICTS
+    return (
+        markup_environment(Path(__file__).parent)
+        .get_template("label_studio.xml.j2")
+        .render(letters=_letters(items), best=BEST_TEXT, unsure=UNSURE, checks=CHECKS, verdicts=VERDICTS)
     )
 
 
-def label_studio_tasks(items: Sequence[Item]) -> Iterator[dict[str, Any]]:
+def label_studio_tasks(items: Sequence[AnnotationItem]) -> Iterator[dict[str, object]]:
     """Yield the tasks to import into Label Studio."""
     sample = sample_digest(items)
     for item in items:
-        shown = {"history": _dialogue(item.lines, "author"), "message": item.message, **_options(item, items)}
-        yield {"data": {"item": item.id, "sample": sample, **shown, "response": item.options[item.answer]}}
+        shown = {
+            "history": _dialogue(item.lines, "author"),
+            "message": item.message,
+            **_options(item, items),
+        }
+        yield {
+            "data": {
+                "item": item.row["question_id"],
+                "sample": sample,
+                **shown,
+                "response": item.response,
+            }
+        }
 
 
-def potato_files(items: Sequence[Item]) -> Iterator[tuple[str, str]]:
+def potato_files(items: Sequence[AnnotationItem]) -> Iterator[tuple[str, str]]:
     """Yield the files of the two potato tasks, each as a name and a text."""
     fields = {f"option_{letter}": f"Response ({letter})" for letter in _letters(items)}
     best = _radio(BEST, BEST_TEXT, [*_letters(items), UNSURE])
@@ -53,20 +67,23 @@ def potato_files(items: Sequence[Item]) -> Iterator[tuple[str, str]]:
     yield "best.yaml", _potato_config("best", fields, [best])
     yield "response.yaml", _potato_config("response", {"response": "The response taken to be right"}, checks)
     yield "best.jsonl", "".join(_potato_line(item, _options(item, items)) for item in items)
-    yield "response.jsonl", "".join(_potato_line(item, {"response": item.options[item.answer]}) for item in items)
+    yield (
+        "response.jsonl",
+        "".join(_potato_line(item, {"response": item.response}) for item in items),
+    )
 
 
-def _letters(items: Sequence[Item]) -> list[str]:
-    return [option_letter(index) for index in range(max((len(item.options) for item in items), default=0))]
+def _letters(items: Sequence[AnnotationItem]) -> list[str]:
+    return option_letters(max((len(item.options) for item in items), default=0))
 
 
-def _options(item: Item, items: Sequence[Item]) -> dict[str, str]:
+def _options(item: AnnotationItem, items: Sequence[AnnotationItem]) -> dict[str, str]:
     """Return the responses by field; a tool needs each field in each task."""
     texts = dict(zip(_letters(items), item.options, strict=False))
     return {f"option_{letter}": texts.get(letter, "") for letter in _letters(items)}
 
 
-def _dialogue(lines: Sequence[Line], who: str) -> list[dict[str, str]]:
+def _dialogue(lines: Sequence[HistoryLine], who: str) -> list[dict[str, str]]:
     turns = []
     for line in lines:
         if "text" in line:
@@ -74,21 +91,27 @@ def _dialogue(lines: Sequence[Line], who: str) -> list[dict[str, str]]:
                 {who: f"{line['role']} (evidence)" if line["evidence"] else line["role"], "text": line["text"]}
             )
         else:
-            turns.append({who: _NOBODY, "text": line.get("session") or f"{line['gap']} messages left out"})
+            left_out = f"{line['gap']} messages left out" if "gap" in line else line["session"]
+            turns.append({who: _NOBODY, "text": left_out})
     return turns
 
 
-def _potato_line(item: Item, shown: Mapping[str, str]) -> str:
-    record = {"id": item.id, "history": _dialogue(item.lines, "speaker"), "message": item.message, **shown}
+def _potato_line(item: AnnotationItem, shown: Mapping[str, str]) -> str:
+    record = {
+        "id": item.row["question_id"],
+        "history": _dialogue(item.lines, "speaker"),
+        "message": item.message,
+        **shown,
+    }
     return json.dumps(record, ensure_ascii=False) + "\n"
 
 
-def _radio(name: str, text: str, labels: Sequence[str]) -> dict[str, Any]:
+def _radio(name: str, text: str, labels: Sequence[str]) -> dict[str, object]:
     required = {"label_requirement": {"required": True}}
     return {"annotation_type": "radio", "name": name, "description": text, "labels": list(labels), **required}
 
 
-def _potato_config(name: str, fields: Mapping[str, str], schemes: Sequence[Mapping[str, Any]]) -> str:
+def _potato_config(name: str, fields: Mapping[str, str], schemes: Sequence[Mapping[str, object]]) -> str:
     history = {"key": "history", "type": "dialogue", "label": "History", "display_options": {"max_height": 480}}
     shown = {"message": "The user now says", **fields}
     comment = {"annotation_type": "text", "name": "comment", "description": "Comment (may stay empty)"}

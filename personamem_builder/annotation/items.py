@@ -5,15 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, TypedDict, final
 
-from generation.errors import UserError
-from personamem_builder.contexts import AGAIN, read_context
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import read_context
 from personamem_builder.dataset.folder import contexts_path
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.schema import option_letter, option_texts
+from personamem_builder.schema import (
+    ContextRow,
+    QuestionRow,
+    evidence_events,
+    numbered_sessions,
+    option_letter,
+    option_texts,
+)
 
 UNSURE: Final = "unsure"
 BEST: Final = "best"
@@ -30,32 +36,45 @@ VERDICTS: Final = ("yes", "no", UNSURE)
 _AROUND: Final = 2
 """Messages shown before and after each message of the evidence."""
 
-Line = Mapping[str, Any]
-"""A line of a history: `{session}`, `{gap}` (messages left out), or `{index, role, text, evidence}`."""
+
+@final
+class SessionHeading(TypedDict):
+    """Stands before the first message of a session."""
+
+    session: str
 
 
-class Item(NamedTuple):
-    """A question of the sample.
+@final
+class Gap(TypedDict):
+    """Stands for so many messages that are left out."""
 
-    Attributes:
-        row: The row of the question table.
-        lines: What is shown of its history.
-        whole: Whether that is all of it, since the dataset records no evidence.
-    """
+    gap: int
 
-    row: Mapping[str, Any]
-    lines: Sequence[Line]
+
+@final
+class ShownMessage(TypedDict):
+    """A message of a history, by its index in the shared context, and whether it is evidence."""
+
+    index: int
+    role: str
+    text: str
+    evidence: bool
+
+
+HistoryLine = SessionHeading | Gap | ShownMessage
+
+
+class AnnotationItem(NamedTuple):
+    """A question of the sample, and what is shown of its history: all of it where the dataset records no evidence."""
+
+    row: QuestionRow
+    lines: Sequence[HistoryLine]
     whole: bool
-
-    @property
-    def id(self) -> str:
-        """Id of the question."""
-        return str(self.row["question_id"])
 
     @property
     def message(self) -> str:
         """What the user says."""
-        return str(self.row["user_question_or_message"])
+        return self.row["user_question_or_message"]
 
     @property
     def options(self) -> list[str]:
@@ -63,32 +82,22 @@ class Item(NamedTuple):
         return option_texts(self.row)
 
     @property
-    def answer(self) -> int:
-        """Index of the right response."""
-        return int(self.row["answer_index"])
+    def response(self) -> str:
+        """The right one of the responses."""
+        return self.options[self.row["answer_index"]]
 
 
-def read_split(folder: Path, split: str) -> list[dict[str, Any]]:
-    """Read the questions of a split.
-
-    Raises:
-        UserError: Their file cannot be read, or has faults.
-    """
-    rows: list[dict[str, Any]] = read_questions(folder, split).to_pylist()
+def read_split(folder: Path, split: str) -> list[QuestionRow]:
+    """Return the questions of a split; raises `UserError` where their file has faults."""
+    rows: list[QuestionRow] = read_questions(folder, split).to_pylist()
     return rows
 
 
-def make_items(folder: Path, split: str, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """Add to questions what is shown of their histories.
+def make_items(folder: Path, split: str, rows: Sequence[QuestionRow]) -> list[AnnotationItem]:
+    """Add to questions of a split what is shown of their histories.
 
-    Args:
-        folder: The dataset folder.
-        split: Their split.
-        rows: The questions.
-
-    Returns:
-        The items, in the order of the questions. Where a question has evidence, the messages around it are shown, else
-        the whole history; the lines of whole histories are shared by the items of one context.
+    Where a question has evidence, the messages around it are shown, else the whole history; the lines of whole
+    histories are shared by the items of one context.
 
     Raises:
         UserError: The shared contexts cannot be read, or one is missing.
@@ -97,31 +106,28 @@ def make_items(folder: Path, split: str, rows: Sequence[Mapping[str, Any]]) -> l
     by_context: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         by_context.setdefault(row["shared_context_id"], []).append(place)
-    items: dict[int, Item] = {}
+    items: dict[int, AnnotationItem] = {}
     for context_id, places in by_context.items():
-        context = _read(path, context_id)
+        context = read_context(path, context_id)
         own = [rows[place] for place in places]
-        end = max((row["end_index_in_shared_context"] for row in own if not _evidence(row)), default=0)
+        end = max((row["end_index_in_shared_context"] for row in own if not evidence_events(row)), default=0)
         whole = history_lines(context, range(end), (), end)
         for place, row in zip(places, own, strict=True):
             items[place] = _item(row, context, whole)
     return [items[place] for place in range(len(rows))]
 
 
-def history_lines(context: Mapping[str, Any], shown: Iterable[int], evidence: Collection[int], end: int) -> list[Line]:
-    """Return the lines that show some messages of a context.
+def history_lines(context: ContextRow, shown: Iterable[int], evidence: Container[int], end: int) -> list[HistoryLine]:
+    """Return some messages of a context, with a line before the first of each session, and one for each gap.
 
     Args:
-        context: The row of the shared context.
+        context: The shared context.
         shown: Indices of the messages, in order.
         evidence: Those that are evidence.
         end: Where the history ends.
-
-    Returns:
-        The messages, with a line before the first of each session, and one for each gap.
     """
     starts, heads = context["session_starts"], _session_heads(context)
-    lines: list[Line] = []
+    lines: list[HistoryLine] = []
     following, session = 0, None
     for index in shown:
         if index > following:
@@ -130,21 +136,22 @@ def history_lines(context: Mapping[str, Any], shown: Iterable[int], evidence: Co
         if here != session and here >= 0:
             lines.append({"session": heads[here]})
         message = context["messages"][index]
-        line = {"index": index, "role": message["role"], "text": message["content"], "evidence": index in evidence}
-        lines.append(line)
+        lines.append(
+            {"index": index, "role": message["role"], "text": message["content"], "evidence": index in evidence}
+        )
         following, session = index + 1, here
     if end > following:
         lines.append({"gap": end - following})
     return lines
 
 
-def sample_digest(items: Sequence[Item]) -> str:
+def sample_digest(items: Sequence[AnnotationItem]) -> str:
     """Return what names a sample: 16 hexadecimal digits that follow from its questions and options."""
-    content = [[item.id, item.message, item.options] for item in items]
+    content = [[item.row["question_id"], item.message, item.options] for item in items]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def key_of(items: Sequence[Item], *, split: str, data_digest: str, seed: int) -> dict[str, Any]:
+def key_of(items: Sequence[AnnotationItem], *, split: str, data_digest: str, seed: int) -> dict[str, object]:
     """Return the key: which response is right, and what a table is split by. Raters do not get it."""
     return {
         "format": "personamem-annotation-key",
@@ -155,8 +162,8 @@ def key_of(items: Sequence[Item], *, split: str, data_digest: str, seed: int) ->
         "seed": seed,
         "items": [
             {
-                "id": item.id,
-                "answer": option_letter(item.answer),
+                "id": item.row["question_id"],
+                "answer": option_letter(item.row["answer_index"]),
                 "options": len(item.options),
                 "persona_id": item.row["persona_id"],
                 "question_type": item.row["question_type"],
@@ -167,36 +174,20 @@ def key_of(items: Sequence[Item], *, split: str, data_digest: str, seed: int) ->
     }
 
 
-def _evidence(row: Mapping[str, Any]) -> set[int]:
-    return set(row["evidence_message_indices"] or ())
-
-
-def _item(row: Mapping[str, Any], context: Mapping[str, Any], whole: Sequence[Line]) -> Item:
-    end, evidence = row["end_index_in_shared_context"], _evidence(row)
+def _item(row: QuestionRow, context: ContextRow, whole: Sequence[HistoryLine]) -> AnnotationItem:
+    end, evidence = row["end_index_in_shared_context"], evidence_events(row)
     if not evidence:
-        places = [place for place, line in enumerate(whole) if line.get("index", -1) < end and "index" in line]
-        return Item(row, whole[: places[-1] + 1] if places else [], True)
+        places = [place for place, line in enumerate(whole) if "index" in line and line["index"] < end]
+        return AnnotationItem(row, whole[: places[-1] + 1] if places else [], True)
     shown = {near for index in evidence for near in range(index - _AROUND, index + _AROUND + 1)}
     # The first message tells who the user is, where it is the system's.
     shown |= {0} if context["messages"][0]["role"] == "system" else set()
-    return Item(row, history_lines(context, sorted(i for i in shown if 0 <= i < end), evidence, end), False)
+    return AnnotationItem(row, history_lines(context, sorted(i for i in shown if 0 <= i < end), evidence, end), False)
 
 
-def _session_heads(context: Mapping[str, Any]) -> list[str]:
+def _session_heads(context: ContextRow) -> list[str]:
     """Return a name for each session; one that is about no topic only fills the context."""
-    known = any(context["session_topics"])
-    heads, number = [], 0
-    for topic, date in zip(context["session_topics"], context["session_dates"], strict=True):
-        if known and not topic:
-            heads.append("Other talk")
-            continue
-        number += 1
-        heads.append(" · ".join(part for part in (f"Session {number}", topic, date) if part))
-    return heads
-
-
-def _read(path: Path, context_id: str) -> dict[str, Any]:
-    context = read_context(path, context_id)
-    if context is None:
-        raise UserError(f"{path} has no context {context_id}", AGAIN)
-    return context
+    return [
+        " · ".join(part for part in (f"Session {number}", topic, date) if part) if number else "Other talk"
+        for _, number, topic, date in numbered_sessions(context)
+    ]

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from personamem_builder.annotation.agreement import QUESTIONS, Agreement, Interval, Outcome, Study
+from personamem_builder.annotation.agreement import QUESTIONS, Agreement, Interval, QuestionRatings, RatedGroup, Study
+from personamem_builder.text_table import text_table
 
 JSON_SCHEMA_VERSION: Final = 1
 
@@ -43,18 +44,16 @@ _LEGEND: Final = (
 
 def to_json(study: Study) -> dict[str, Any]:
     """Return the JSON form that the module docstring defines."""
-    return {
-        "schema_version": JSON_SCHEMA_VERSION,
-        "sample": study.sample,
-        "items": study.items,
-        "raters": study.raters,
-        "questions": _questions_to_json(study.questions),
-        "choice": _agreement_to_json(study.choice),
-        "types": _groups_to_json(study.types),
-        "topics": _groups_to_json(study.topics),
-        "disputed": [one._asdict() for one in study.disputed],
-        "comments": [one._asdict() for one in study.comments],
-    }
+    return {"schema_version": JSON_SCHEMA_VERSION, **_plain(study)}
+
+
+def _plain(value: Any) -> Any:
+    """Return named tuples as what JSON has, in the order of their fields."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
 def to_text(study: Study) -> str:
@@ -84,10 +83,10 @@ def to_text(study: Study) -> str:
     return "\n\n".join(parts)
 
 
-def _row(question: str, outcome: Outcome) -> list[str]:
-    counts = [str(count) for count in (outcome.yes, outcome.no, outcome.unsure, outcome.missing)]
+def _row(question: str, ratings: QuestionRatings) -> list[str]:
+    counts = [str(count) for count in (ratings.yes, ratings.no, ratings.unsure, ratings.missing)]
     share, ac1 = _PAPER[question]
-    return [question, *counts, _percent(outcome.share), *_agreement_cells(outcome.agreement), f"{share} ({ac1:.3f})"]
+    return [question, *counts, _percent(ratings.share), *_agreement_cells(ratings.agreement), f"{share} ({ac1:.3f})"]
 
 
 def _agreement_cells(agreement: Agreement | None) -> list[str]:
@@ -105,43 +104,15 @@ def _percent(share: Interval | None) -> str:
     return f"{100 * value:.1f}" + ("" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]")
 
 
-def _group_table(name: str, groups: Mapping[str, tuple[int, Mapping[str, Outcome]]]) -> str:
+def _group_table(name: str, groups: Mapping[str, RatedGroup]) -> str:
     head = [f"{name} (yes, %)", "items", *QUESTIONS]
     rows = [
-        [group, str(items), *(_percent(outcomes[question].share) for question in QUESTIONS)]
-        for group, (items, outcomes) in groups.items()
+        [group, str(items), *(_percent(questions[question].share) for question in QUESTIONS)]
+        for group, (items, questions) in groups.items()
     ]
     return _table([head, *rows])
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        )
-        for row in rows
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
-
-
-def _questions_to_json(questions: Mapping[str, Outcome]) -> dict[str, Any]:
-    return {
-        name: {
-            **outcome._asdict(),
-            "share": None if outcome.share is None else outcome.share._asdict(),
-            "agreement": _agreement_to_json(outcome.agreement),
-        }
-        for name, outcome in questions.items()
-    }
-
-
-def _agreement_to_json(agreement: Agreement | None) -> dict[str, Any] | None:
-    return None if agreement is None else {**agreement._asdict(), "ac1": agreement.ac1._asdict()}
-
-
-def _groups_to_json(groups: Mapping[str, tuple[int, Mapping[str, Outcome]]]) -> dict[str, Any]:
-    return {
-        name: {"items": items, "questions": _questions_to_json(questions)}
-        for name, (items, questions) in groups.items()
-    }
+    head, *lines = text_table(rows, "lr").split("\n")
+    return "\n".join([head, "-" * len(head), *lines])

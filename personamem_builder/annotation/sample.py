@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from generation.seeds import rng_for
+from personamem_builder.schema import QuestionRow
 
-_Row = Mapping[str, Any]
 _Cell = tuple[str, str]
 
 
 def draw_sample(
-    rows: Iterable[_Row], size: int, *, per_topic: int | None = None, per_type: int | None = None, seed: int = 0
-) -> list[_Row]:
+    rows: Iterable[QuestionRow], size: int, *, per_topic: int | None = None, per_type: int | None = None, seed: int = 0
+) -> list[QuestionRow]:
     """Draw questions one after another, each of the type that has fewest so far.
 
     Among such types it is about the topic that has fewest so far, and among such questions the seed and the question's
     id decide. So the order of the rows does not matter, and a smaller sample is the beginning of a larger one: raters
     who stop early have rated a balanced part. A message that a persona sends in several places is drawn once.
-
-    Args:
-        rows: The questions of a split.
-        size: How many to draw.
-        per_topic: How many to draw from a topic at most.
-        per_type: How many to draw of a type at most.
-        seed: Of the choice.
 
     Returns:
         The questions in the order drawn; fewer than `size` where the limits, or the questions, allow no more.
@@ -46,7 +38,7 @@ def draw_sample(
             and (per_type is None or by_type[kind] < per_type)
         )
 
-    drawn: list[_Row] = []
+    drawn: list[QuestionRow] = []
     while len(drawn) < size and (open_cells := [cell for cell in cells if is_open(cell)]):
         cell = min(open_cells, key=lambda one: (by_type[one[1]], by_topic[one[0]], cells[one][-1][0], one))
         row = cells[cell].pop()[1]
@@ -57,14 +49,14 @@ def draw_sample(
     return drawn
 
 
-def _ranked(rows: Iterable[_Row], seed: int) -> dict[_Cell, list[tuple[float, _Row]]]:
+def _ranked(rows: Iterable[QuestionRow], seed: int) -> dict[_Cell, list[tuple[float, QuestionRow]]]:
     """Return the questions of each topic and type, the one to draw first last."""
     ranked = [(rng_for(seed, "annotation", "sample", row["question_id"]).random(), row) for row in rows]
-    cells: dict[_Cell, list[tuple[float, _Row]]] = {}
+    cells: dict[_Cell, list[tuple[float, QuestionRow]]] = {}
     for rank, row in sorted(ranked, key=lambda pair: (pair[0], pair[1]["question_id"]), reverse=True):
         cells.setdefault((row["topic"], row["question_type"]), []).append((rank, row))
     return cells
 
 
-def _message(row: _Row) -> tuple[int, str]:
+def _message(row: QuestionRow) -> tuple[int, str]:
     return row["persona_id"], row["user_question_or_message"]

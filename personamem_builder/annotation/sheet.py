@@ -9,10 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import jinja2
 from markupsafe import Markup
 
-from personamem_builder.annotation.items import BEST_TEXT, CHECKS, UNSURE, VERDICTS, Item, Line, sample_digest
+from personamem_builder.annotation.items import (
+    BEST_TEXT,
+    CHECKS,
+    UNSURE,
+    VERDICTS,
+    AnnotationItem,
+    HistoryLine,
+    sample_digest,
+)
+from personamem_builder.markup import markup_environment
 
 ANSWERS_FORMAT: Final = "personamem-annotations"
 ANSWERS_VERSION: Final = 1
@@ -22,18 +30,14 @@ _FNV_OFFSET: Final = 0x811C9DC5
 _FNV_PRIME: Final = 0x01000193
 
 
-def sheet_files(items: Sequence[Item], source: str) -> Iterator[tuple[str, str]]:
-    """Yield the files of a sheet, each as a path relative to its folder and a text.
+def sheet_files(items: Sequence[AnnotationItem], source: str) -> Iterator[tuple[str, str]]:
+    """Yield the path and the text of the files of a sheet.
 
-    Args:
-        items: What is rated, in order.
-        source: What the questions are from, for the head of the page.
-
-    Yields:
-        `sheet.html`, and a script for each history that is shown whole, which the page loads when it needs it.
+    They are `sheet.html`, whose head names the `source` of the questions, and a script for each history that is shown
+    whole, which the page loads when it needs it.
     """
     sample = sample_digest(items)
-    longest: dict[str, Sequence[Line]] = {}
+    longest: dict[str, Sequence[HistoryLine]] = {}
     for item in items:
         if item.whole:
             context = item.row["shared_context_id"]
@@ -55,17 +59,11 @@ def sheet_files(items: Sequence[Item], source: str) -> Iterator[tuple[str, str]]
 
 
 def seal(sample: str, item_id: str, answer: int, options: int) -> int:
-    """Hide the index of the right response from the eye.
+    """Hide the index of the right response, of so many, from the eye.
 
     The page has to show the right response once the rater has chosen, so it must be able to find it. The index is
     moved by a number that follows from the ids: a rater who reads the source of the page sees 0 to 3 at random, one who
     runs its code can know more.
-
-    Args:
-        sample: Digest of the sample.
-        item_id: Id of the question.
-        answer: The index.
-        options: Number of responses.
     """
     digest = _FNV_OFFSET
     for byte in f"{sample}:{item_id}".encode():
@@ -73,39 +71,35 @@ def seal(sample: str, item_id: str, answer: int, options: int) -> int:
     return (answer + (digest >> 16)) % options
 
 
-def _entry(item: Item, sample: str, names: Mapping[str, str]) -> dict[str, Any]:
-    shown: dict[str, Any] = {"lines": item.lines}
+def _entry(item: AnnotationItem, sample: str, names: Mapping[str, str]) -> dict[str, object]:
+    shown: dict[str, object] = {"lines": item.lines}
     if item.whole:
         shown = {"file": names[item.row["shared_context_id"]], "end": len(item.lines)}
     return {
-        "id": item.id,
+        "id": item.row["question_id"],
         "message": item.message,
         "options": item.options,
-        "seal": seal(sample, item.id, item.answer, len(item.options)),
+        "seal": seal(sample, item.row["question_id"], item.row["answer_index"], len(item.options)),
         **shown,
     }
 
 
 def _page(data: Mapping[str, Any], source: str) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=True,
-    )
     script, style = ((_HERE / name).read_text(encoding="utf-8") for name in ("sheet.js", "sheet.css"))
-    return environment.get_template("sheet.html.j2").render(
-        source=source,
-        sample=data["sample"],
-        count=len(data["items"]),
-        checks=CHECKS,
-        data=Markup(_script_json(data)),
-        script=Markup(script),
-        style=Markup(style),
-        script_hash=_csp_hash(script),
-        style_hash=_csp_hash(style),
+    return (
+        markup_environment(_HERE)
+        .get_template("sheet.html.j2")
+        .render(
+            source=source,
+            sample=data["sample"],
+            count=len(data["items"]),
+            checks=CHECKS,
+            data=Markup(_script_json(data)),
+            script=Markup(script),
+            style=Markup(style),
+            script_hash=_csp_hash(script),
+            style_hash=_csp_hash(style),
+        )
     )
 
 

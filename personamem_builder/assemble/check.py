@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from generation.question_plans import stance_state
+from generation.option_plans import stance_state
 from generation.records import Event, History, Option, Question
 from personamem_builder.assemble.layout import Layout
 
 
-class _Told(NamedTuple):
-    """An event that a context tells, with its place and what it is about."""
+class _ToldEvent(NamedTuple):
+    """An event that a context tells, what it is about, and the index of its message."""
 
     place: int
     kind: str
@@ -19,29 +19,19 @@ class _Told(NamedTuple):
     event: Event
 
 
-class _Shown(NamedTuple):
-    """What the visible part of a context says about a topic, and about motives.
-
-    Attributes:
-        courses: For each preference, by kind and subject, its visible events in order.
-        motives: Those that a visible reason shows, in any topic.
-    """
+class _VisibleHistory(NamedTuple):
+    """What the visible part of a context says: the events of each preference of a topic, and motives of any topic."""
 
     courses: dict[tuple[str, str], list[Event]]
     motives: set[str]
 
 
 class Replay:
-    """The events that a context tells, to be replayed up to any point.
-
-    Args:
-        history: Of the persona.
-        layout: The context.
-    """
+    """The events that a context tells, to be replayed up to any point."""
 
     def __init__(self, history: History, layout: Layout) -> None:
         self._places = layout.event_places
-        self._topics: dict[str, list[_Told]] = {}
+        self._topics: dict[str, list[_ToldEvent]] = {}
         self._motives: list[tuple[int, str]] = []
         for topic in history.topics:
             preferences = {p.preference_id: p for p in topic.preferences}
@@ -49,21 +39,16 @@ class Replay:
             for event in topic.events:
                 if (place := layout.event_places.get(event.event_id)) is not None:
                     preference = preferences[event.preference_id]
-                    told.append(_Told(place, preference.kind, preference.subject, event))
+                    told.append(_ToldEvent(place, preference.kind, preference.subject, event))
                     if event.motive is not None:
                         self._motives.append((place, event.motive))
             told.sort(key=lambda entry: entry.place)
 
     def contradictions(self, question: Question, end: int) -> list[str]:
-        """Return what is wrong with a question at a point: a gold that does not hold, or a wrong option that does.
-
-        Args:
-            question: The question.
-            end: The index before which messages are visible.
-        """
+        """Return what is wrong before message `end`: a gold that does not hold, or a wrong option that does."""
         hidden = [event_id for event_id in question.evidence_event_ids if self._places.get(event_id, end) >= end]
         faults = [f"evidence {event_id} is not visible" for event_id in hidden]
-        shown = self._shown(question.topic, end)
+        shown = self._visible(question.topic, end)
         holds = _HOLDS[question.question_type]
         for i, option in enumerate(question.options):
             if holds(shown, question, option) != (i == question.answer_index):
@@ -71,32 +56,32 @@ class Replay:
                 faults.append(f"option {i} ({'; '.join(option.states)}) {says}")
         return faults
 
-    def _shown(self, topic: str, end: int) -> _Shown:
+    def _visible(self, topic: str, end: int) -> _VisibleHistory:
         courses: dict[tuple[str, str], list[Event]] = {}
         for told in self._topics.get(topic, []):
             if told.place < end:
                 courses.setdefault((told.kind, told.subject), []).append(told.event)
-        return _Shown(courses, {motive for place, motive in self._motives if place < end})
+        return _VisibleHistory(courses, {motive for place, motive in self._motives if place < end})
 
 
-def _fact(shown: _Shown, question: Question, option: Option) -> bool:
+def _fact(shown: _VisibleHistory, question: Question, option: Option) -> bool:
     events = [event for (kind, _), events in shown.courses.items() if kind == "fact" for event in events]
     return option.states[0] in {event.state for event in events}
 
 
-def _new_idea(shown: _Shown, question: Question, option: Option) -> bool:
+def _new_idea(shown: _VisibleHistory, question: Question, option: Option) -> bool:
     return ("item", option.states[0]) not in shown.courses
 
 
-def _latest(shown: _Shown, question: Question, option: Option) -> bool:
+def _latest(shown: _VisibleHistory, question: Question, option: Option) -> bool:
     return _course(shown, question, option)[-1:] == list(option.states)
 
 
-def _whole_course(shown: _Shown, question: Question, option: Option) -> bool:
+def _whole_course(shown: _VisibleHistory, question: Question, option: Option) -> bool:
     return _course(shown, question, option) == list(option.states)
 
 
-def _course(shown: _Shown, question: Question, option: Option) -> list[str]:
+def _course(shown: _VisibleHistory, question: Question, option: Option) -> list[str]:
     """Return the states that the context shows for what an option speaks of, in the option's own form."""
     if ("slot", question.subject) in shown.courses:
         return [event.state for event in shown.courses["slot", question.subject]]
@@ -104,18 +89,18 @@ def _course(shown: _Shown, question: Question, option: Option) -> list[str]:
     return [stance_state(event.state, item) for event in shown.courses.get(("item", item), [])]
 
 
-def _reason(shown: _Shown, question: Question, option: Option) -> bool:
+def _reason(shown: _VisibleHistory, question: Question, option: Option) -> bool:
     course = next(
         (shown.courses[k, question.subject] for k in ("slot", "item") if (k, question.subject) in shown.courses), []
     )
     return bool(course) and course[-1].reason == option.states[0]
 
 
-def _motive(shown: _Shown, question: Question, option: Option) -> bool:
+def _motive(shown: _VisibleHistory, question: Question, option: Option) -> bool:
     return option.states[0] in shown.motives
 
 
-_HOLDS: Final[dict[str, Callable[[_Shown, Question, Option], bool]]] = {
+_HOLDS: Final[dict[str, Callable[[_VisibleHistory, Question, Option], bool]]] = {
     "recall_user_shared_facts": _fact,
     "suggest_new_ideas": _new_idea,
     "acknowledge_latest_user_preferences": _latest,

@@ -7,9 +7,10 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from generation.records import Persona
-from personamem_builder.assemble.material import Material, Piece
 from personamem_builder.assemble.records import Block
-from personamem_builder.official.contexts import Message, hashed_form, id_of_forms
+from personamem_builder.assemble.run_records import Conversation, PersonaRecords
+from personamem_builder.official.contexts_jsonl import hashed_form, id_of_forms
+from personamem_builder.schema import Message
 
 
 class Layout(NamedTuple):
@@ -17,7 +18,6 @@ class Layout(NamedTuple):
 
     Attributes:
         shared_context_id: sha256 of the messages, as the official release computes it.
-        messages: Role and content.
         tokens_before: Tokens before each message, and at the end of all: prefix sums.
         letters_before: Letters likewise.
         filler_tokens_before: Tokens of fillers likewise.
@@ -45,13 +45,8 @@ def context_messages(
 ) -> tuple[list[Message], list[int]]:
     """Return the messages of a context, and the index of the first of each conversation.
 
-    Each session of the user begins with what the model is shown of them, as in the official release. Contexts share the
-    objects of their messages.
-
-    Args:
-        persona: The user.
-        blocks: The conversations in order.
-        shown: Gives the messages of a conversation.
+    Each session of the user begins with what the model is shown of them, as in the official release. `shown` gives the
+    messages of a conversation; contexts share these objects.
     """
     messages: list[Message] = []
     starts: list[int] = []
@@ -68,19 +63,13 @@ def _system(persona: Persona) -> list[Message]:
     return [{"role": "system", "content": persona.shown}] if persona.shown else []
 
 
-def lay_out(material: Material, blocks: Sequence[Block], fillers: Mapping[str, Piece]) -> Layout:
-    """Return the places in a context.
+def lay_out(records: PersonaRecords, blocks: Sequence[Block], fillers: Mapping[str, Conversation]) -> Layout:
+    """Return the places in a context of some conversations; those that are fillers are given by id."""
 
-    Args:
-        material: The persona.
-        blocks: The conversations in order.
-        fillers: The fillers, by id.
-    """
+    def conversation_of(block: Block) -> Conversation:
+        return records.sessions[block.id] if block.kind == "session" else fillers[block.id]
 
-    def piece_of(block: Block) -> Piece:
-        return material.sessions[block.id] if block.kind == "session" else fillers[block.id]
-
-    messages, starts = context_messages(material.persona, blocks, lambda block: piece_of(block).shown)
+    messages, starts = context_messages(records.persona, blocks, lambda block: conversation_of(block).shown)
     forms: list[bytes] = []
     tokens: list[int] = []
     letters: list[int] = []
@@ -89,21 +78,21 @@ def lay_out(material: Material, blocks: Sequence[Block], fillers: Mapping[str, P
     ids: list[str] = []
     places: dict[str, int] = {}
     sessions: dict[str, int] = {}
-    system_form = hashed_form(_system(material.persona))
+    system_form = hashed_form(_system(records.persona))
     for block in blocks:
-        own, piece = block.kind == "session", piece_of(block)
-        if own and material.persona.shown:
+        own, conversation = block.kind == "session", conversation_of(block)
+        if own and records.persona.shown:
             forms.append(system_form)
-            tokens.append(material.persona.shown_tokens)
-            letters.append(len(material.persona.shown))
+            tokens.append(records.persona.shown_tokens)
+            letters.append(len(records.persona.shown))
             filler_tokens.append(0)
-        for offset, event_id in piece.events:
+        for offset, event_id in conversation.events:
             places[event_id] = len(tokens) + offset
             sessions[event_id] = len(ids)
-        forms.append(piece.hashed)
-        tokens += piece.tokens
-        letters += piece.letters
-        filler_tokens += [0] * len(piece.tokens) if own else piece.tokens
+        forms.append(conversation.hashed)
+        tokens += conversation.tokens
+        letters += conversation.letters
+        filler_tokens += [0] * len(conversation.tokens) if own else conversation.tokens
         if own:
             ids.append(block.id)
             ends.append(len(tokens))

@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from generation.records import Question, content_id
-from generation.seeds import rng_for
+from generation.seeds import option_order
 from personamem_builder.assemble.layout import Layout
-from personamem_builder.assemble.material import Material
 from personamem_builder.assemble.records import AskedQuestion
+from personamem_builder.assemble.run_records import PersonaRecords
 from personamem_builder.assemble.sizes import Size
 
 _STRATA: Final = 10  # of the distance from the reference event to the question, as a part of the context
@@ -25,7 +25,7 @@ _FIRST_EVENT_COUNTS: Final = frozenset(
 """Types whose answer needs all evidence, so that the farthest event is the reference; for the others it is the last."""
 
 
-class _Place(NamedTuple):
+class _Placement(NamedTuple):
     """A question, and after which session it could be asked."""
 
     question: Question
@@ -34,31 +34,24 @@ class _Place(NamedTuple):
 
 
 def place_questions(
-    material: Material, layout: Layout, context_id: str, size: Size, rng: random.Random
+    records: PersonaRecords, layout: Layout, context_id: str, size: Size, rng: random.Random
 ) -> list[AskedQuestion]:
     """Choose questions and points: types about equally often, distances spread over the whole context.
 
     A question may be asked at several points, as separate rows; a few points of the context serve all rows, since rows
     that share one share its computation.
 
-    Args:
-        material: The persona.
-        layout: The context.
-        context_id: Its id.
-        size: The split.
-        rng: Decides among equals.
-
     Returns:
         The questions asked, by point.
     """
-    places: dict[str, list[_Place]] = defaultdict(list)
+    placements: dict[str, list[_Placement]] = defaultdict(list)
     points = sorted(_points(len(layout.session_ends), size.end_points, rng))
     order = {session_id: i for i, session_id in enumerate(layout.session_ids)}
-    for question in material.questions:
+    for question in records.questions:
         for session, stratum in _strata(question, points, order, layout):
-            places[question.question_type].append(_Place(question, session, stratum))
-    asked = _choose(places, size.rows, rng)
-    rows = [_asked(material, layout, context_id, place.question, place.session) for place in asked]
+            placements[question.question_type].append(_Placement(question, session, stratum))
+    asked = _choose(placements, size.rows, rng)
+    rows = [_asked(layout, context_id, placement.question, placement.session) for placement in asked]
     return sorted(rows, key=lambda row: (row.end_index_in_shared_context, row.question_id))
 
 
@@ -95,49 +88,48 @@ def reference_event(question: Question, layout: Layout) -> str:
     return (min if first else max)(question.evidence_event_ids, key=layout.event_places.__getitem__)
 
 
-def _choose(places: dict[str, list[_Place]], rows: int, rng: random.Random) -> list[_Place]:
+def _choose(placements: dict[str, list[_Placement]], rows: int, rng: random.Random) -> list[_Placement]:
     types: Counter[str] = Counter()
     strata: Counter[int] = Counter()
     times: Counter[str] = Counter()
 
-    def cost(place: _Place) -> int:
+    def cost(placement: _Placement) -> int:
         # A question that was asked before costs as much as two rows too many at a distance.
-        return strata[place.stratum] + 2 * times[place.question.question_id]
+        return strata[placement.stratum] + 2 * times[placement.question.question_id]
 
-    # Heaps of (cost, position, place), all of cost 0 at first. Costs only grow, so one that is out of date is too low.
+    # Heaps of (cost, position, placement), all of cost 0 at first. Costs only grow: one out of date is too low.
     left = {
-        name: [(0, i, place) for i, place in enumerate(rng.sample(found, len(found)))]
-        for name, found in sorted(places.items())
+        name: [(0, i, placement) for i, placement in enumerate(rng.sample(found, len(found)))]
+        for name, found in sorted(placements.items())
         if found
     }
-    chosen: list[_Place] = []
+    chosen: list[_Placement] = []
     while left and len(chosen) < rows:
         name = min(left, key=lambda name: types[name])
         heap = left[name]
         while (now := cost(heap[0][2])) > heap[0][0]:
             heapreplace(heap, (now, *heap[0][1:]))
-        place = heappop(heap)[2]
+        placement = heappop(heap)[2]
         if not heap:
             del left[name]
         types[name] += 1
-        strata[place.stratum] += 1
-        times[place.question.question_id] += 1
-        chosen.append(place)
+        strata[placement.stratum] += 1
+        times[placement.question.question_id] += 1
+        chosen.append(placement)
     return chosen
 
 
-def _asked(material: Material, layout: Layout, context_id: str, question: Question, session: int) -> AskedQuestion:
+def _asked(layout: Layout, context_id: str, question: Question, session: int) -> AskedQuestion:
     end = layout.session_ends[session]
     question_id = content_id("asked", question.question_id, context_id, end)
     tokens = question.num_tokens
     reference = reference_event(question, layout)
-    order = rng_for(0, "options", question_id).sample(range(len(question.options)), len(question.options))
     return AskedQuestion(
         question_id=question_id,
         source_question_id=question.question_id,
         shared_context_id=context_id,
         end_index_in_shared_context=end,
-        option_order=tuple(order),
+        option_order=tuple(option_order(question_id, len(question.options))),
         context_length_in_tokens=layout.tokens_before[end] + tokens,
         context_length_in_letters=layout.letters_before[end],
         distance_to_ref_in_blocks=session + 1 - layout.event_sessions[reference],

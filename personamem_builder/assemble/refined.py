@@ -36,14 +36,7 @@ class Fate(Record):
 
 
 class Count(Record):
-    """How many questions went where; what was made is what was dropped and what was kept.
-
-    Attributes:
-        made: By `personamem generate`.
-        rewritten: Put into other words, whatever became of them.
-        dropped: Left out, by the reason.
-        kept: The others.
-    """
+    """How many questions were made and rewritten, dropped and kept; what was made is what was dropped and kept."""
 
     made: int
     rewritten: int
@@ -52,23 +45,16 @@ class Count(Record):
 
 
 class Funnel(Record):
-    """How many questions went where.
-
-    Attributes:
-        all: Of the run.
-        types: Of each question type.
-    """
+    """How many questions of the run, and of each type, went where."""
 
     all: Count
     types: dict[str, Count]
 
 
 class Filtered(Record):
-    """How many questions a model answered without the history.
+    """How many questions a model was asked without the history, and how many it answered too often to keep them.
 
     Attributes:
-        asked: How many it was asked.
-        dropped: How many it answered right often enough to drop them.
         by_chance: How many of them would fall if each answer were a guess of its own.
         by_taste: How many would fall to a model that has favourites among the options for no good reason: a third of
             those questions of which it chose one wrong option so often.
@@ -81,15 +67,12 @@ class Filtered(Record):
 
 
 class NoContext(Record):
-    """What a model answered without the history.
+    """What a model answered without the history, in all and by question type.
 
     Attributes:
-        model: The name of its backend.
         votes: Answers to each question.
         at_least: Right answers to a question that drop it.
         unusable: Answers that could not be used.
-        all: Of all questions asked.
-        types: Of each question type.
     """
 
     model: str
@@ -101,19 +84,15 @@ class NoContext(Record):
 
 
 class Refined(Record):
-    """The content of `refined.json`.
+    """The content of `refined.json`: what decided, and what became of each question, by its id.
 
     Attributes:
-        format: Marks the file.
         made: sha256 of the questions as they were made.
         result: sha256 of the questions that belong to this: `stages/questions.jsonl`.
-        settings: What decided.
         missed_at_first: The limits of probes that the questions missed as they were made.
         missed_at_last: Those that the kept ones miss.
         unwritten: How often a backend gave no usable new words for a question.
-        funnel: How many questions went where.
-        no_context: What a model answered without the history; None if none was asked.
-        questions: What became of each question, by its id.
+        no_context: None if no model was asked.
     """
 
     format: Format = "personamem-refined-1"

@@ -7,23 +7,16 @@ import random
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from generation.errors import UserError
 from generation.records import History, Question, SessionPlan
-from personamem_builder.assemble.material import Material, Piece
 from personamem_builder.assemble.records import Block
+from personamem_builder.assemble.run_records import Conversation, PersonaRecords
 from personamem_builder.assemble.sizes import EMPTIEST, FULLEST, Size
 
 _DRAWS: Final = 24  # selections among which the one with most types and questions is taken
 _STAY: Final = 4  # how much likelier a topic that is in the context is to go on than another to begin
-
-
-class Chosen(NamedTuple):
-    """A session of a context."""
-
-    topic: str
-    plan: SessionPlan
 
 
 def select_sessions(
@@ -33,15 +26,16 @@ def select_sessions(
     n_blocks: int,
     budget: int | None,
     rng: random.Random,
-    taken: Collection[Sequence[Chosen]] = (),
-) -> list[Chosen]:
+    taken: Collection[Sequence[SessionPlan]] = (),
+) -> list[SessionPlan]:
     """Choose the sessions of a context: of each topic the first few, so that no update comes before what it updates.
+
+    Of several random selections the one that can hold most types of questions, and most questions, is taken.
 
     Args:
         history: All sessions of the persona.
         lengths: Tokens of each session, by id.
-        questions: Those of the persona; of several random selections the one that can hold most types, and most
-            questions, is taken.
+        questions: Those of the persona.
         n_blocks: How many sessions at most.
         budget: How many tokens at most; None for any.
         rng: Decides.
@@ -53,12 +47,12 @@ def select_sessions(
     cores = [question.after_session_ids for question in questions if len(question.after_session_ids) > 1]
     bits = {plan.session_id: 1 << i for i, plan in enumerate(p for topic in history.topics for p in topic.sessions)}
     needs = [(question.question_type, sum(bits[id_] for id_ in question.after_session_ids)) for question in questions]
-    best: list[Chosen] = []
+    best: list[SessionPlan] = []
     best_score = (False, -1, -1)
     for _ in range(_DRAWS):
         core = rng.choice(cores) if cores else ()
-        chosen = sorted(_draw(history, lengths, core, n_blocks, budget, rng), key=lambda chosen: chosen.plan.date)
-        score = (chosen not in taken, *_score(sum(bits[c.plan.session_id] for c in chosen), needs))
+        chosen = sorted(_draw(history, lengths, core, n_blocks, budget, rng), key=lambda plan: plan.date)
+        score = (chosen not in taken, *_score(sum(bits[plan.session_id] for plan in chosen), needs))
         if score > best_score:
             best, best_score = chosen, score
     return best
@@ -77,9 +71,9 @@ def _draw(
     n_blocks: int,
     budget: int | None,
     rng: random.Random,
-) -> list[Chosen]:
+) -> list[SessionPlan]:
     """Draw one selection, beginning with the sessions that `core` needs, if they fit."""
-    chosen: list[Chosen] = []
+    chosen: list[SessionPlan] = []
     started: set[str] = set()
     following = {topic.topic: list(topic.sessions) for topic in history.topics}
     tokens = 0
@@ -90,7 +84,7 @@ def _draw(
         if len(chosen) == n_blocks or (budget is not None and tokens + lengths[plan.session_id] > budget):
             return False
         tokens += lengths[plan.session_id]
-        chosen.append(Chosen(topic, following[topic].pop(0)))
+        chosen.append(following[topic].pop(0))
         started.add(topic)
         return True
 
@@ -112,16 +106,13 @@ def _filler_block(filler_id: str) -> Block:
 
 
 def fill(
-    material: Material, chosen: Sequence[Chosen], fillers: Sequence[Piece], size: Size, rng: random.Random
+    records: PersonaRecords,
+    chosen: Sequence[SessionPlan],
+    fillers: Sequence[Conversation],
+    size: Size,
+    rng: random.Random,
 ) -> list[Block]:
-    """Put fillers between sessions until a context is long enough; none if it is already.
-
-    Args:
-        material: The persona.
-        chosen: The sessions in order.
-        fillers: All fillers of the run; none is used twice.
-        size: The split.
-        rng: Decides which, and where they stand.
+    """Put fillers between sessions until a context is long enough; none if it is already, and none twice.
 
     Returns:
         The conversations of the context in order.
@@ -129,10 +120,11 @@ def fill(
     Raises:
         UserError: There are too few sessions or fillers to reach the size.
     """
-    sessions = [Block(kind="session", id=c.plan.session_id) for c in chosen]
+    sessions = [Block(kind="session", id=plan.session_id) for plan in chosen]
     if size.max_tokens is None:
         return sessions
-    tokens = sum(material.sessions[block.id].num_tokens + material.persona.shown_tokens for block in sessions)
+    lengths = records.session_tokens()
+    tokens = sum(lengths[block.id] for block in sessions)
     least, most = EMPTIEST * size.max_tokens, FULLEST * size.max_tokens
     if tokens >= least:
         return sessions
@@ -148,7 +140,7 @@ def fill(
         average = sum(filler.num_tokens for filler in fillers) / len(fillers) if fillers else 600
         missing = math.ceil((least - tokens) / average)
         raise UserError(
-            f"persona {material.persona.persona_id} cannot fill the split {size.split}: its {len(sessions)} sessions "
+            f"persona {records.persona.persona_id} cannot fill the split {size.split}: its {len(sessions)} sessions "
             f"(of at most {size.n_blocks}) and all {len(fillers)} fillers have {tokens:,} tokens of at least "
             f"{least:,.0f}; about {missing} fillers are missing",
             "raise `fillers` in the configuration and generate again, or assemble a smaller split",

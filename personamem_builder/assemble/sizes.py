@@ -21,7 +21,6 @@ class Size(NamedTuple):
     """The size of a split.
 
     Attributes:
-        split: Its name.
         n_blocks: Sessions of a context, at most.
         max_tokens: Nominal size in tokens; None for contexts that are as long as their sessions.
         rows: Questions of a context, about.
@@ -47,12 +46,7 @@ SIZES: Final = {
 
 
 def chosen_sizes(splits: tuple[str, ...], n_blocks: str | None, max_tokens: int | None) -> list[Size]:
-    """Return the sizes that a command line asks for.
-
-    Args:
-        splits: Names of splits of the paper.
-        n_blocks: A number of sessions, or a range such as `1-10`.
-        max_tokens: Nominal size for `n_blocks`.
+    """Return the sizes that a command line asks for: splits of the paper, or `n_blocks`, a number or range of sessions.
 
     Raises:
         UserError: A split is unknown, a number cannot be read, or the limit holds less than one session.

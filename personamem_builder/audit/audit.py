@@ -12,13 +12,13 @@ from personamem_builder.audit.cues import cue_findings
 from personamem_builder.audit.gates import Gates, Judged, failed, judge
 from personamem_builder.audit.inputs import read_splits
 from personamem_builder.audit.integrity import integrity_findings
-from personamem_builder.audit.model import Arms, model_findings
+from personamem_builder.audit.model import ConditionCredits, model_findings
 from personamem_builder.audit.probes import probe_credits, probe_findings
 from personamem_builder.audit.readers import reader_findings
 from personamem_builder.audit.records import AuditedSplit, Finding
 from personamem_builder.audit.surface import surface_findings
 from personamem_builder.audit.texts import text_findings
-from personamem_builder.dataset.folder import is_dataset_folder, read_manifest
+from personamem_builder.manifest import is_dataset_folder, read_manifest
 
 
 class Audit(NamedTuple):
@@ -28,7 +28,7 @@ class Audit(NamedTuple):
         source: What was audited, as it was named.
         digest: Content digest of a dataset folder; empty for anything else.
         judged: All findings of all splits, with their verdicts.
-        splits: The splits.
+        splits: What was audited.
         probes: For each split the credit of each question by each trained probe, the question held out.
     """
 
@@ -44,35 +44,36 @@ class Audit(NamedTuple):
         return failed(self.judged)
 
 
-def audit(path: Path, names: Sequence[str], gates: Gates, arms: Mapping[str, Arms] | None = None) -> Audit:
-    """Audit a dataset folder, a run, a release or a file of questions.
+def audit(
+    path: Path, names: Sequence[str], gates: Gates, conditions: Mapping[str, ConditionCredits] | None = None
+) -> Audit:
+    """Audit a dataset folder, a run, a release or a file of questions, see `inputs.read_splits`.
 
     Args:
-        path: See `inputs.read_splits`.
+        path: Of any of these.
         names: The splits; all of them by default.
         gates: The limits.
-        arms: What a model answered, for each split that it was asked about.
-
-    Returns:
-        What was found.
+        conditions: What a model answered, for each split that it was asked about.
 
     Raises:
         UserError: There is nothing to audit, or no such split.
     """
     splits = read_splits(path, names)
     digest = read_manifest(path)["digest"] if is_dataset_folder(path) else ""
-    return audit_splits(splits, gates, arms)._replace(source=path.resolve().name, digest=digest)
+    return audit_splits(splits, gates, conditions)._replace(source=path.resolve().name, digest=digest)
 
 
-def audit_splits(splits: Sequence[AuditedSplit], gates: Gates, arms: Mapping[str, Arms] | None = None) -> Audit:
+def audit_splits(
+    splits: Sequence[AuditedSplit], gates: Gates, conditions: Mapping[str, ConditionCredits] | None = None
+) -> Audit:
     """Audit splits, wherever they come from; arguments as for `audit`."""
     probes: dict[str, dict[str, list[float]]] = {split.name: {} for split in splits}
     findings: list[Finding] = []
     for split in splits:
         for found in track(_checks(split, probes[split.name]), f"auditing {split.name}", _NUM_CHECKS):
             findings += found
-        if arms and split.name in arms:
-            findings += model_findings(split, arms[split.name])
+        if conditions and split.name in conditions:
+            findings += model_findings(split, conditions[split.name])
     return Audit("", "", judge(findings, gates), splits, probes)
 
 

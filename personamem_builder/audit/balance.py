@@ -8,9 +8,9 @@ from typing import Final
 
 from scipy.special import chdtrc
 
-from personamem_builder.audit.records import AuditedSplit, Finding, Row, count_finding
+from personamem_builder.audit.records import AuditedSplit, Finding, count_questions
 from personamem_builder.policies import word_list
-from personamem_builder.schema import option_letter, option_texts
+from personamem_builder.schema import QuestionRow, option_letter, option_texts
 
 # Nothing else is left out: `is` and `was`, or a `not`, can be all that parts a current from an outdated answer.
 _ARTICLES: Final = frozenset(("a", "an", "the"))
@@ -29,21 +29,13 @@ def balance_findings(split: AuditedSplit) -> list[Finding]:
     - `balance.answer_in_question`: questions whose right option stands in the question, or that stand with at least
       eight words in their right option, where that is not so of every option.
     - `balance.merged_labels`: labels of the source beyond one for each canonical question type.
-
-    Args:
-        split: The questions.
-
-    Returns:
-        One finding for each.
     """
     return [
         _letters(split),
         _option_count(split),
         _identical_options(split),
-        _near_identical_options(split),
-        count_finding(
-            "balance.answer_in_question", split, [row["question_id"] for row in split.rows if _states_answer(row)]
-        ),
+        count_questions("balance.near_identical_options", split, _has_near_twins),
+        count_questions("balance.answer_in_question", split, _states_answer),
         _merged_labels(split),
     ]
 
@@ -72,38 +64,29 @@ def _letters(split: AuditedSplit) -> Finding:
 def _option_count(split: AuditedSplit) -> Finding:
     counts = Counter(len(row["all_options"]) for row in split.rows)
     usual = max(counts, key=lambda options: (counts[options], options))
-    cases = [row["question_id"] for row in split.rows if len(row["all_options"]) != usual]
     note = ", ".join(f"{number} questions of {options} options" for options, number in sorted(counts.items()))
-    return count_finding("balance.option_count", split, cases)._replace(note=note)
+    finding = count_questions("balance.option_count", split, lambda row: len(row["all_options"]) != usual)
+    return finding._replace(note=note)
 
 
 def _identical_options(split: AuditedSplit) -> Finding:
-    cases, of_gold = [], 0
-    for row in split.rows:
-        texts = [_plain(text) for text in option_texts(row)]
-        if _has_twins(texts):
-            cases.append(row["question_id"])
-            of_gold += texts.count(texts[row["answer_index"]]) > 1
-    note = f"in {of_gold} of them the right option stands twice" if cases else ""
-    return count_finding("balance.identical_options", split, cases)._replace(note=note)
+    finding = count_questions("balance.identical_options", split, lambda row: _has_twins(_plain_texts(row)))
+    options = [(_plain_texts(row), row["answer_index"]) for row in split.rows]
+    of_gold = sum(texts.count(texts[gold]) > 1 for texts, gold in options)
+    return finding._replace(note=f"in {of_gold} of them the right option stands twice" if finding.value else "")
 
 
-def _near_identical_options(split: AuditedSplit) -> Finding:
-    cases = []
-    for row in split.rows:
-        # Each text once: two identical options are no pair here.
-        texts = dict.fromkeys(_plain(text) for text in option_texts(row))
-        if _has_twins([_bare(text) for text in texts]):
-            cases.append(row["question_id"])
-    return count_finding("balance.near_identical_options", split, cases)
+def _has_near_twins(row: QuestionRow) -> bool:
+    # Each text once: two identical options are no pair here.
+    return _has_twins([_bare(text) for text in dict.fromkeys(_plain_texts(row))])
 
 
 def _has_twins(texts: Sequence[str]) -> bool:
     return len(set(texts)) < len(texts)
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+def _plain_texts(row: QuestionRow) -> list[str]:
+    return [" ".join(text.casefold().split()) for text in option_texts(row)]
 
 
 def _bare(text: str) -> str:
@@ -111,7 +94,7 @@ def _bare(text: str) -> str:
     return " ".join(word for word in word_list(text) if word not in _ARTICLES) or text
 
 
-def _states_answer(row: Row) -> bool:
+def _states_answer(row: QuestionRow) -> bool:
     question = _framed(row["user_question_or_message"])
     options = [_framed(text) for text in option_texts(row)]
     in_question = [option in question for option in options]

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from personamem_builder.audit.records import ALL, AuditedSplit, Finding, Row
-from personamem_builder.schema import option_texts
+from personamem_builder.audit.records import ALL, EXAMPLES, AuditedSplit, Finding
+from personamem_builder.schema import QuestionRow, option_texts
 from personamem_builder.statistics import standard_error
 
 _Floats = npt.NDArray[np.float64]
@@ -24,18 +24,17 @@ FALSE_DISCOVERY_RATE: Final = 0.05
 FEWEST_QUESTIONS: Final = 10
 """A word is tested where it sets options apart in this many questions."""
 
-_SHOWN: Final = 5
 _WORD: Final = re.compile(r"\w+(?:['’]\w+)*")
 """A contraction is one word: `m` as a cue would tell a person less than `i'm`."""
 
 
-class Outcome(NamedTuple):
+class Occurrence(NamedTuple):
     """A question in which a word stands in some options, not in all.
 
     Attributes:
-        question_id: The question.
-        persona: Its persona.
-        topic: Its topic; None where the source has none.
+        question_id: Of the question.
+        persona: The user.
+        topic: None where the source has none.
         chance: The share of options that have the word.
         hit: Whether the right option has it.
     """
@@ -47,10 +46,10 @@ class Outcome(NamedTuple):
     hit: bool
 
 
-class _Cue(NamedTuple):
+class _TestedWord(NamedTuple):
     p: float
     word: str
-    outcomes: Sequence[Outcome]
+    occurrences: Sequence[Occurrence]
 
 
 def cue_findings(split: AuditedSplit) -> list[Finding]:
@@ -61,26 +60,23 @@ def cue_findings(split: AuditedSplit) -> list[Finding]:
     `FEWEST_QUESTIONS` or more, and the false discovery rate is held to `FALSE_DISCOVERY_RATE` in each slice (Benjamini
     and Hochberg 1995).
 
-    Args:
-        split: The questions.
-
     Returns:
         `cue.words`, `all` first: the number of cue words of n words tested, and the strongest in the note. The
         examples are questions that the strongest one answers.
     """
-    outcomes: dict[str, dict[str, list[Outcome]]] = {ALL: defaultdict(list)}
+    occurrences: dict[str, dict[str, list[Occurrence]]] = {ALL: defaultdict(list)}
     personas: dict[str, set[int]] = defaultdict(set)
     for row in _once(split.rows):
-        own = outcomes.setdefault(row["question_type"], defaultdict(list))
+        own = occurrences.setdefault(row["question_type"], defaultdict(list))
         for slice_ in (ALL, row["question_type"]):
             personas[slice_].add(row["persona_id"])
-        for word, outcome in _outcomes(row):
-            outcomes[ALL][word].append(outcome)
-            own[word].append(outcome)
-    return [_finding(split, slice_, words, len(personas[slice_])) for slice_, words in outcomes.items()]
+        for word, occurrence in _occurrences(row):
+            occurrences[ALL][word].append(occurrence)
+            own[word].append(occurrence)
+    return [_finding(split, slice_, words, len(personas[slice_])) for slice_, words in occurrences.items()]
 
 
-def p_value(outcomes: Sequence[Outcome]) -> float:
+def p_value(occurrences: Sequence[Occurrence]) -> float:
     """Return how likely chance is to make a word's hits as many, or as few, as they are; two-sided.
 
     The largest of three, as each alone is too easily convinced:
@@ -90,33 +86,30 @@ def p_value(outcomes: Sequence[Outcome]) -> float:
     - Where questions of a persona are not independent: t with C − 1 degrees of freedom for the mean of hit − chance,
       with its error clustered by persona. A word of one persona alone is no cue.
     - Clusters that are few may agree by luck, and then have no error at all. In the extreme, all questions of a
-      persona about one topic have one outcome (whoever likes chess likes it in each): U such pairs of persona and topic
-      with mean chance q all hit with probability q^U at most, all miss with (1 − q)^U. Twice that is the least p.
-
-    Args:
-        outcomes: Of the word.
+      persona about one topic agree (whoever likes chess likes it in each): U such pairs of persona and topic with mean
+      chance q all hit with probability q^U at most, all miss with (1 − q)^U. Twice that is the least p.
     """
-    chances = np.array([outcome.chance for outcome in outcomes])
-    hits = np.array([outcome.hit for outcome in outcomes])
+    chances = np.array([occurrence.chance for occurrence in occurrences])
+    hits = np.array([occurrence.hit for occurrence in occurrences])
     law = _law(Counter(chances.tolist()))
     at_most, at_least = law[: hits.sum() + 1].sum(), law[hits.sum() :].sum()
 
     excess = hits - chances
     mean = float(excess.mean())
-    personas = [outcome.persona for outcome in outcomes]
+    personas = [occurrence.persona for occurrence in occurrences]
     error = standard_error(excess - mean, personas)
     if error is None or mean == 0:
         clustered = 1.0
     else:
         clustered = 2 * float(special.stdtr(len(set(personas)) - 1, -abs(mean) / error)) if error > 0 else 0.0
 
-    pairs = len({(outcome.persona, outcome.topic) for outcome in outcomes})
+    pairs = len({(occurrence.persona, occurrence.topic) for occurrence in occurrences})
     agreement = float(chances.mean() if mean > 0 else 1 - chances.mean()) ** pairs
     return min(1.0, max(2 * float(min(at_most, at_least)), clustered, 2 * agreement))
 
 
-def _once(rows: Sequence[Row]) -> list[Row]:
-    seen: dict[tuple[Any, ...], Row] = {}
+def _once(rows: Sequence[QuestionRow]) -> list[QuestionRow]:
+    seen: dict[tuple[Any, ...], QuestionRow] = {}
     for row in rows:
         texts = option_texts(row)
         answer = texts[row["answer_index"]]
@@ -124,20 +117,20 @@ def _once(rows: Sequence[Row]) -> list[Row]:
     return list(seen.values())
 
 
-def _outcomes(row: Row) -> Iterator[tuple[str, Outcome]]:
+def _occurrences(row: QuestionRow) -> Iterator[tuple[str, Occurrence]]:
     words = [frozenset(_WORD.findall(text.lower())) for text in option_texts(row)]
     right = words[row["answer_index"]]
     for word, count in Counter(word for own in words for word in own).items():
         if count < len(words):
             chance = count / len(words)
-            yield word, Outcome(row["question_id"], row["persona_id"], row.get("topic"), chance, word in right)
+            yield word, Occurrence(row["question_id"], row["persona_id"], row.get("topic"), chance, word in right)
 
 
-def _finding(split: AuditedSplit, slice_: str, words: dict[str, list[Outcome]], personas: int) -> Finding:
+def _finding(split: AuditedSplit, slice_: str, words: dict[str, list[Occurrence]], personas: int) -> Finding:
     tested = [
-        _Cue(p_value(outcomes), word, outcomes)
-        for word, outcomes in sorted(words.items())
-        if len(outcomes) >= FEWEST_QUESTIONS
+        _TestedWord(p_value(occurrences), word, occurrences)
+        for word, occurrences in sorted(words.items())
+        if len(occurrences) >= FEWEST_QUESTIONS
     ]
     adjusted = stats.false_discovery_control([cue.p for cue in tested])
     cues = sorted(cue for cue, p in zip(tested, adjusted, strict=True) if p <= FALSE_DISCOVERY_RATE)
@@ -148,21 +141,21 @@ def _finding(split: AuditedSplit, slice_: str, words: dict[str, list[Outcome]], 
         value=float(len(cues)),
         n=len(tested),
         clusters=personas,
-        examples=_answered(cues[0])[:_SHOWN] if cues else (),
-        note=f"the right option has {'; '.join(map(_rate, cues[:_SHOWN]))}" if cues else "",
+        examples=_answered(cues[0])[:EXAMPLES] if cues else (),
+        note=f"the right option has {'; '.join(map(_rate, cues[:EXAMPLES]))}" if cues else "",
     )
 
 
-def _rate(cue: _Cue) -> str:
-    count = len(cue.outcomes)
-    rate = sum(outcome.hit for outcome in cue.outcomes) / count
-    chance = sum(outcome.chance for outcome in cue.outcomes) / count
+def _rate(cue: _TestedWord) -> str:
+    count = len(cue.occurrences)
+    rate = sum(occurrence.hit for occurrence in cue.occurrences) / count
+    chance = sum(occurrence.chance for occurrence in cue.occurrences) / count
     return f'"{cue.word}" in {100 * rate:.0f} % of {count} questions, by chance {100 * chance:.0f} %'
 
 
-def _answered(cue: _Cue) -> tuple[str, ...]:
-    favours = sum(outcome.hit - outcome.chance for outcome in cue.outcomes) > 0
-    return tuple(outcome.question_id for outcome in cue.outcomes if outcome.hit == favours)
+def _answered(cue: _TestedWord) -> tuple[str, ...]:
+    favours = sum(occurrence.hit - occurrence.chance for occurrence in cue.occurrences) > 0
+    return tuple(occurrence.question_id for occurrence in cue.occurrences if occurrence.hit == favours)
 
 
 def _law(counts: Mapping[float, int]) -> _Floats:

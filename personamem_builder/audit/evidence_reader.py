@@ -15,8 +15,8 @@ from typing import Final
 from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
 from generation.grammar import mentions, pattern
-from generation.question_plans import stance_state
-from generation.records import Motive
+from generation.option_plans import stance_state
+from generation.records import STANCES, Motive
 
 Evidence = Sequence[tuple[str, str]]
 """The evidence messages in order, each with the topic of its session."""
@@ -60,17 +60,7 @@ class EvidenceReader:
         return any(pattern(template).match(message) for template in self._queries(topic))
 
     def answer(self, question_type: str, topic: str, options: Sequence[str], evidence: Evidence) -> int | None:
-        """Answer a question from its evidence.
-
-        Args:
-            question_type: One of `QUESTION_TYPES`.
-            topic: Of the question.
-            options: Their texts.
-            evidence: The evidence.
-
-        Returns:
-            The index of the option chosen, None if the reader cannot decide.
-        """
+        """Return the index of the option that answers a question by its evidence, None if the reader cannot decide."""
         if not self.knows(question_type, topic, evidence):
             return None
         told = self.told(question_type, evidence)
@@ -165,13 +155,7 @@ class EvidenceReader:
 
 
 def holds(question_type: str, asserted: Sequence[str], told: Sequence[str]) -> bool:
-    """Say whether an option answers a question.
-
-    Args:
-        question_type: One of `QUESTION_TYPES`.
-        asserted: What the option asserts, in order.
-        told: What the evidence says, in order.
-    """
+    """Say whether an option answers a question: what it asserts in order, against what the evidence told in order."""
     if not asserted:
         return False
     if question_type == "suggest_new_ideas":
@@ -179,6 +163,12 @@ def holds(question_type: str, asserted: Sequence[str], told: Sequence[str]) -> b
     if question_type in ("recall_user_shared_facts", "revisit_reasons_behind_preference_updates"):
         return not set(asserted).isdisjoint(told)
     return list(asserted) == list(told)
+
+
+def subject(state: str) -> str:
+    """Return what a state speaks of: the item of a stance, or the value."""
+    stance, colon, item = state.partition(": ")
+    return item if colon and stance in STANCES else state
 
 
 def _items(text: str, bank: TopicBank) -> list[str]:

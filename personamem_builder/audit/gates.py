@@ -10,7 +10,8 @@ from typing import Annotated, Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from generation.errors import UserError
-from generation.reading import describe, read_yaml
+from generation.reading import describe
+from generation.yaml_reading import read_yaml
 from personamem_builder.audit.records import ALL, Finding
 from personamem_builder.statistics import simultaneous_interval
 
@@ -50,13 +51,7 @@ Gates = Mapping[str, Gate]
 
 
 class Judged(NamedTuple):
-    """A finding with what came of it.
-
-    Attributes:
-        finding: The finding.
-        limit: What it was held against, in words; empty for nothing.
-        verdict: What came of that.
-    """
+    """A finding, the limit that it was held against in words (empty for none), and what came of that."""
 
     finding: Finding
     limit: str
@@ -64,10 +59,7 @@ class Judged(NamedTuple):
 
 
 def read_gates(path: Path | None = None) -> Gates:
-    """Read gates.
-
-    Args:
-        path: A YAML file such as `gates.yaml` beside this module, which is the default.
+    """Read gates from a YAML file; `gates.yaml` beside this module is the default.
 
     Raises:
         UserError: It cannot be read, or says something else.
@@ -86,13 +78,6 @@ def judge(findings: Sequence[Finding], gates: Gates) -> list[Judged]:
 
     Intervals that have to hold chance do so together: with some hundred of them in a split, one in twenty of which
     misses chance by chance, a fair benchmark would fail. Those of a gate and a split are one family.
-
-    Args:
-        findings: What was found.
-        gates: The limits.
-
-    Returns:
-        Each finding with its verdict, in the same order.
     """
     limits = [_limit(finding, gates) for finding in findings]
     families: dict[tuple[str, str], int] = {}
@@ -103,6 +88,18 @@ def judge(findings: Sequence[Finding], gates: Gates) -> list[Judged]:
         _judge(finding, limit, families.get((finding.split, pattern), 0))
         for finding, (pattern, limit) in zip(findings, limits, strict=True)
     ]
+
+
+class Tally(NamedTuple):
+    """How many limits some findings miss, of how many that they are held against."""
+
+    missed: int
+    held: int
+
+
+def tally(judged: Sequence[Judged]) -> Tally:
+    """Count the limits that findings miss, and those that they are held against."""
+    return Tally(len(failed(judged)), sum(one.verdict != "" for one in judged))
 
 
 def failed(judged: Sequence[Judged]) -> list[Judged]:

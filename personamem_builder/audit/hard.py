@@ -8,6 +8,7 @@ from typing import Final
 
 from generation.errors import UserError
 from personamem_builder import policies
+from personamem_builder.audit.audit import Audit
 from personamem_builder.audit.records import AuditedSplit
 from personamem_builder.subset import write_subset
 
@@ -42,9 +43,6 @@ def hard_ids(split: AuditedSplit, credits_: Mapping[str, Sequence[float]]) -> li
         split: The questions.
         credits_: What `probes.probe_credits` gave for them.
 
-    Returns:
-        Ids, in the order of the questions.
-
     Raises:
         UserError: There is one persona only, so that there is nothing to learn from.
     """
@@ -63,15 +61,12 @@ def hard_ids(split: AuditedSplit, credits_: Mapping[str, Sequence[float]]) -> li
     ]
 
 
-def write_hard(
-    path: Path, splits_ids: Mapping[str, Sequence[str]], source: str = "", digest: str | None = None
-) -> None:
-    """Write hard questions for `--metadata '{"subset": "FILE"}'`.
+def write_hard(path: Path, audit: Audit) -> dict[str, list[str]]:
+    """Write the hard questions of each split for `--metadata '{"subset": "FILE"}'`, and return their ids.
 
-    Args:
-        path: The file.
-        splits_ids: What `hard_ids` gave, by split.
-        source: What was audited.
-        digest: Its content digest, where it has one.
+    Raises:
+        UserError: A split has one persona only.
     """
-    write_subset(path, splits_ids, method=METHOD, source=source, digest=digest)
+    ids = {split.name: hard_ids(split, audit.probes[split.name]) for split in audit.splits}
+    write_subset(path, ids, method=METHOD, source=audit.source, digest=audit.digest or None)
+    return ids

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, cast
 
 import pyarrow as pa
 
@@ -15,23 +15,18 @@ from generation.records import Question
 from generation.store import RunStore
 from generation.tokenizer import count_tokens
 from personamem_builder.assemble.layout import Layout, lay_out
-from personamem_builder.assemble.material import Material, Place, find_material, read_material
 from personamem_builder.assemble.records import Block
-from personamem_builder.audit.records import AuditedSplit, Row, SharedContext
-from personamem_builder.contexts import iter_contexts
-from personamem_builder.dataset.folder import (
-    changed_files,
-    contexts_path,
-    may_be_dataset,
-    questions_path,
-    read_manifest,
-)
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.official import questions as official_questions
-from personamem_builder.official.contexts import read_contexts
+from personamem_builder.assemble.run_records import PersonaRecords, PersonaSpans, find_personas, read_persona
+from personamem_builder.audit.records import AuditedSplit
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts
+from personamem_builder.dataset.folder import changed_files, contexts_path, questions_path
+from personamem_builder.manifest import may_be_dataset, read_manifest
+from personamem_builder.official import questions_csv
+from personamem_builder.official.contexts_jsonl import read_contexts, session_starts
 from personamem_builder.official.faults import Faults
 from personamem_builder.official.release import contexts_file, questions_file
-from personamem_builder.schema import SPLITS, option_letter
+from personamem_builder.schema import SPLITS, ContextRow, QuestionRow, question_columns, table_order
 
 RUN: Final = "run"
 """Name of the only split of a run: all its questions, as they are before contexts are put together."""
@@ -113,7 +108,10 @@ def _read_dataset(folder: Path, split: str) -> AuditedSplit:
     with _reading(folder / questions_path(split)):
         # Whether the files are as written, and how questions stand to their contexts, is for the audit to find.
         table = read_questions(folder, split, contexts=False, whole=False)
-        rows = [_without_nulls(row) for row in table.to_pylist()]
+        rows = [
+            cast("QuestionRow", {column: value for column, value in row.items() if value is not None})
+            for row in table.to_pylist()
+        ]
         changed = changed_files(folder)
     return AuditedSplit(
         name=split,
@@ -127,16 +125,9 @@ def _read_dataset(folder: Path, split: str) -> AuditedSplit:
     )
 
 
-def _without_nulls(row: dict[str, Any]) -> Row:
-    return {column: value for column, value in row.items() if value is not None}
-
-
-def _dataset_contexts(path: Path) -> Iterator[SharedContext]:
+def _dataset_contexts(path: Path) -> Iterator[ContextRow]:
     with _reading(path):
-        for row in iter_contexts(path):
-            # An imported release has an empty topic for each session.
-            topics = row["session_topics"] if any(row["session_topics"]) else ()
-            yield SharedContext(**{name: row[name] for name in SharedContext._fields} | {"session_topics": topics})
+        yield from iter_contexts(path)
 
 
 # --- a run
@@ -152,40 +143,42 @@ def read_run(store: RunStore, *, refined: bool = True) -> AuditedSplit:
     Raises:
         UserError: The run is not finished, or was damaged.
     """
-    places = find_material(store, refined=refined)
+    places = find_personas(store, refined=refined)
     rows = []
     for place in places:
-        material = read_material(store, place)
-        layout = _whole_history(material)
+        records = read_persona(store, place)
+        layout = _whole_history(records)
         starts = dict(zip(layout.session_ids, layout.session_starts, strict=True))
-        for question in material.questions:
+        for question in records.questions:
             end = starts.get(question.before_session_id or "", len(layout.messages))
             rows.append(_run_row(question, layout, end))
-    rows.sort(key=lambda row: (row["shared_context_id"], row["end_index_in_shared_context"], row["question_id"]))
+    rows.sort(key=table_order)
     return AuditedSplit(name=RUN, rows=rows, contexts=partial(_run_contexts, store, places))
 
 
-def _run_contexts(store: RunStore, places: Sequence[Place]) -> Iterator[SharedContext]:
+def _run_contexts(store: RunStore, places: Sequence[PersonaSpans]) -> Iterator[ContextRow]:
     for place in places:
-        material = read_material(store, place)
-        layout = _whole_history(material)
-        topics = {plan.session_id: topic.topic for topic in material.history.topics for plan in topic.sessions}
-        yield SharedContext(
-            shared_context_id=layout.shared_context_id,
-            persona_id=place.persona.persona_id,
-            messages=layout.messages,
-            session_starts=layout.session_starts,
-            num_tokens=layout.tokens_before[-1],
-            session_topics=[topics[session_id] for session_id in layout.session_ids],
-        )
+        records = read_persona(store, place)
+        layout = _whole_history(records)
+        sessions = {plan.session_id: (topic.topic, plan) for topic in records.history.topics for plan in topic.sessions}
+        planned = [sessions[session_id] for session_id in layout.session_ids]
+        yield {
+            "shared_context_id": layout.shared_context_id,
+            "persona_id": place.persona.persona_id,
+            "messages": layout.messages,
+            "session_starts": layout.session_starts,
+            "session_topics": [topic for topic, _ in planned],
+            "session_dates": [plan.date.isoformat() for _, plan in planned],
+            "num_tokens": layout.tokens_before[-1],
+        }
 
 
-def _whole_history(material: Material) -> Layout:
-    plans = sorted((s for topic in material.history.topics for s in topic.sessions), key=lambda plan: plan.date)
-    return lay_out(material, [Block(kind="session", id=plan.session_id) for plan in plans], {})
+def _whole_history(records: PersonaRecords) -> Layout:
+    plans = sorted((s for topic in records.history.topics for s in topic.sessions), key=lambda plan: plan.date)
+    return lay_out(records, [Block(kind="session", id=plan.session_id) for plan in plans], {})
 
 
-def _run_row(question: Question, layout: Layout, end: int) -> Row:
+def _run_row(question: Question, layout: Layout, end: int) -> QuestionRow:
     return {
         **question_columns(question),
         "context_length_in_tokens": layout.tokens_before[end] + question.num_tokens,
@@ -196,35 +189,14 @@ def _run_row(question: Question, layout: Layout, end: int) -> Row:
     }
 
 
-def question_columns(question: Question) -> dict[str, Any]:
-    """Return what a row says of a question of a run, wherever it is asked."""
-    return {
-        "persona_id": question.persona_id,
-        "question_id": question.question_id,
-        "question_type": question.question_type,
-        "topic": question.topic,
-        "user_question_or_message": question.message,
-        "correct_answer": f"({option_letter(question.answer_index)})",
-        "all_options": [f"({option_letter(i)}) {option.text}" for i, option in enumerate(question.options)],
-        "source_question_type": question.question_type,
-        "answer_index": question.answer_index,
-        "evidence_event_ids": list(question.evidence_event_ids),
-        "option_states": [list(option.states) for option in question.options],
-        "option_roles": [option.role for option in question.options],
-        "option_stereotypical": [option.stereotypical for option in question.options],
-        "updates_spanned": question.updates_spanned,
-        "source_question_id": question.question_id,
-    }
-
-
 # --- files of a release
 
 
 def _read_csv(path: Path, contexts: Path | None) -> AuditedSplit:
     faults = Faults()
     with _reading(path):
-        rows: list[dict[str, Any]] = official_questions.read_questions(
-            path, faults, required=official_questions.OPTIONS_ONLY_COLUMNS, num_options=_NUM_OPTIONS
+        rows = questions_csv.read_questions(
+            path, faults, required=questions_csv.OPTIONS_ONLY_COLUMNS, num_options=_NUM_OPTIONS
         )
     if contexts is not None and contexts.is_file():
         with _reading(contexts):
@@ -239,7 +211,7 @@ def _read_csv(path: Path, contexts: Path | None) -> AuditedSplit:
     )
 
 
-def _owners(rows: Sequence[Row]) -> dict[str, int]:
+def _owners(rows: Sequence[QuestionRow]) -> dict[str, int]:
     """Return the persona of each context: that of its first question, since the release does not name it."""
     owners: dict[str, int] = {}
     for row in rows:
@@ -247,7 +219,7 @@ def _owners(rows: Sequence[Row]) -> dict[str, int]:
     return owners
 
 
-def _release_contexts(path: Path, owners: Mapping[str, int], counted: dict[str, int]) -> Iterator[SharedContext]:
+def _release_contexts(path: Path, owners: Mapping[str, int], counted: dict[str, int]) -> Iterator[ContextRow]:
     """Yield the contexts of a file; the tokens of each are counted the first time."""
     with _reading(path):
         contexts = read_contexts(path, Faults())
@@ -255,11 +227,13 @@ def _release_contexts(path: Path, owners: Mapping[str, int], counted: dict[str, 
         if key not in counted:
             tokens = count_tokens(message["content"] for message in messages)
             counted[key] = sum(tokens[message["content"]] for message in messages)
-        yield SharedContext(
-            shared_context_id=key,
-            persona_id=owners.get(key, _UNKNOWN_PERSONA),
-            messages=messages,
-            # The release repeats the persona as a system message at the start of every session.
-            session_starts=sorted({0} | {i for i, message in enumerate(messages) if message["role"] == "system"}),
-            num_tokens=counted[key],
-        )
+        starts = session_starts(messages)
+        yield {
+            "shared_context_id": key,
+            "persona_id": owners.get(key, _UNKNOWN_PERSONA),
+            "messages": messages,
+            "session_starts": starts,
+            "session_topics": [""] * len(starts),
+            "session_dates": [""] * len(starts),
+            "num_tokens": counted[key],
+        }

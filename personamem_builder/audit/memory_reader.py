@@ -6,44 +6,28 @@ It reads generated data in the words of the offline banks, and knows of the user
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
 
 from generation.banks.load import load_shipped_banks
 from generation.errors import UserError
-from generation.records import STANCES
-from personamem_builder.audit.evidence_reader import STATE_TYPES, Evidence, EvidenceReader
-from personamem_builder.schema import option_texts
-
-Row = Mapping[str, Any]
-
-
-class Given(NamedTuple):
-    """What a question is read with.
-
-    Attributes:
-        context_id: The shared context whose messages they are.
-        indices: The messages, in any order.
-        texts: Texts that stand for no message: they are taken to be about the topic of the question.
-    """
-
-    context_id: str
-    indices: Iterable[int] = ()
-    texts: Sequence[str] = ()
+from personamem_builder.audit.evidence_reader import STATE_TYPES, Evidence, EvidenceReader, subject
+from personamem_builder.memory.measures import Excerpt
+from personamem_builder.schema import ContextRow, QuestionRow, option_texts
 
 
 def read_with_rules(
-    rows: Sequence[Row], contexts: Iterable[Mapping[str, Any]], given: Callable[[Row], Given]
+    rows: Sequence[QuestionRow], contexts: Iterable[ContextRow], excerpts: Mapping[str, Excerpt]
 ) -> dict[str, float]:
     """Answer questions by rule from what each is given.
 
     The messages of the user are read in the order of the conversation; those of other topics, and those that tell of
-    nothing that the options speak of, are passed over.
+    nothing that the options speak of, are passed over. Texts that stand for no message are taken to be about the topic
+    of the question.
 
     Args:
         rows: The questions.
         contexts: The shared contexts of the split.
-        given: Gives what a question is read with.
+        excerpts: What each question is read with, by its id.
 
     Returns:
         The credit of each question that the shipped banks cover, by its id: 1 if the answer is right, 0 if it is wrong,
@@ -58,7 +42,7 @@ def read_with_rules(
     for row in rows:
         if not row.get("option_states") or not reader.knows(row["question_type"], row["topic"], ()):
             continue
-        evidence = _bearing(reader, row, _told(by_id, row, given(row)))
+        evidence = _bearing(reader, row, _told(by_id, row, excerpts[row["question_id"]]))
         chosen = reader.answer(row["question_type"], row["topic"], option_texts(row), evidence)
         guess = 1 / len(row["all_options"])
         credits_[row["question_id"]] = guess if chosen is None else float(chosen == row["answer_index"])
@@ -70,18 +54,18 @@ def read_with_rules(
     return credits_
 
 
-def _told(contexts: Mapping[str, Mapping[str, Any]], row: Row, given: Given) -> Evidence:
-    context = contexts[given.context_id]
+def _told(contexts: Mapping[str, ContextRow], row: QuestionRow, excerpt: Excerpt) -> Evidence:
+    context = contexts[excerpt.context_id]
     messages, starts, topics = context["messages"], context["session_starts"], context["session_topics"]
     told = [
         (messages[i]["content"], topics[bisect_right(starts, i) - 1])
-        for i in sorted(set(given.indices))
+        for i in sorted(set(excerpt.indices))
         if messages[i]["role"] == "user"
     ]
-    return told + [(text, row["topic"]) for text in given.texts]
+    return told + [(text, row["topic"]) for text in excerpt.texts]
 
 
-def _bearing(reader: EvidenceReader, row: Row, told: Evidence) -> Evidence:
+def _bearing(reader: EvidenceReader, row: QuestionRow, told: Evidence) -> Evidence:
     """Return what bears on a question: its topic, and for one about states the values or the item of its options."""
     question_type = row["question_type"]
     if question_type == "generalize_to_new_scenarios":
@@ -89,11 +73,5 @@ def _bearing(reader: EvidenceReader, row: Row, told: Evidence) -> Evidence:
     own = [(text, topic) for text, topic in told if topic == row["topic"]]
     if question_type not in STATE_TYPES:
         return own
-    subjects = {_subject(state) for states in row["option_states"] for state in states}
-    return [one for one in own if {_subject(state) for state in reader.course([one])} & subjects]
-
-
-def _subject(state: str) -> str:
-    """Return what a state speaks of: the item of a stance, or the value."""
-    stance, colon, item = state.partition(": ")
-    return item if colon and stance in STANCES else state
+    subjects = {subject(state) for states in row["option_states"] for state in states}
+    return [one for one in own if {subject(state) for state in reader.course([one])} & subjects]

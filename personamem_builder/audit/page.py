@@ -10,9 +10,10 @@ from typing import Final, NamedTuple
 import jinja2
 
 from personamem_builder.audit.audit import Audit
-from personamem_builder.audit.gates import Judged
+from personamem_builder.audit.gates import Judged, Tally, tally
 from personamem_builder.audit.records import ALL, AuditedSplit
-from personamem_builder.audit.render import numbers
+from personamem_builder.audit.render import checks_lacking, numbers
+from personamem_builder.markup import markup_environment
 from personamem_builder.schema import SHORT_TYPES
 
 _TEMPLATE: Final = Path(__file__).with_name("page.html.j2")
@@ -36,45 +37,23 @@ _QUESTIONS: Final[Mapping[str, str]] = {
 """What the checks of a group ask."""
 
 
-class _Tally(NamedTuple):
-    missed: int
-    held: int
-
-
 class _Group(NamedTuple):
-    """A table of a split.
-
-    Attributes:
-        name: What its checks' names begin with.
-        asks: What they ask.
-        heads: The slices that have a column, each with what stands over it.
-        checks: For each check, what it found in which slice.
-        tally: Limits missed and held.
-    """
+    """The table of a group of checks: what they ask, the heads of its slices, and what each found in which slice."""
 
     name: str
     asks: str
     heads: Mapping[str, str]
     checks: Mapping[str, Mapping[str, Judged]]
-    tally: _Tally
+    tally: Tally
 
 
 class _Section(NamedTuple):
-    """What there is to say of a split.
-
-    Attributes:
-        name: Of the split.
-        questions: How many it has.
-        personas: How many they are about.
-        tally: Limits missed and held.
-        groups: What was found.
-        lacking: The checks that could not be made, by what they need.
-    """
+    """What there is to say of a split; `lacking` has the checks that could not be made, by what they need."""
 
     name: str
     questions: int
     personas: int
-    tally: _Tally
+    tally: Tally
     groups: Mapping[str, _Group]
     lacking: Mapping[str, Sequence[str]]
 
@@ -82,18 +61,14 @@ class _Section(NamedTuple):
 def to_html(audit: Audit) -> str:
     """Return a page with all findings of an audit; it needs no other file, no network and no script.
 
-    Args:
-        audit: The audit.
-
-    Returns:
-        HTML; the same audit gives the same text.
+    The same audit gives the same text.
     """
     sections = [
         _section(split, [one for one in audit.judged if one.finding.split == split.name]) for split in audit.splits
     ]
     return _template().render(
         audit=audit,
-        tally=_tally(audit.judged),
+        tally=tally(audit.judged),
         sections=sections,
         groups=list(dict.fromkeys(name for section in sections for name in section.groups)),
         numbers=numbers,
@@ -102,32 +77,21 @@ def to_html(audit: Audit) -> str:
 
 @cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATE.parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=True,
-    )
-    return environment.get_template(_TEMPLATE.name)
+    return markup_environment(_TEMPLATE.parent).get_template(_TEMPLATE.name)
 
 
 def _section(split: AuditedSplit, judged: Sequence[Judged]) -> _Section:
     made: dict[str, list[Judged]] = {}
-    lacking: dict[str, dict[str, None]] = {}
     for one in judged:
-        if one.finding.needs:
-            lacking.setdefault(one.finding.needs, {})[one.finding.check] = None
-        else:
+        if not one.finding.needs:
             made.setdefault(one.finding.check.partition(".")[0], []).append(one)
     return _Section(
         name=split.name,
         questions=len(split.rows),
         personas=len(set(split.personas)),
-        tally=_tally(judged),
+        tally=tally(judged),
         groups={name: _group(name, own) for name, own in made.items()},
-        lacking={needs: list(checks) for needs, checks in lacking.items()},
+        lacking=checks_lacking(judged),
     )
 
 
@@ -137,8 +101,4 @@ def _group(name: str, judged: Sequence[Judged]) -> _Group:
         checks.setdefault(one.finding.check, {})[one.finding.slice] = one
     by_type = any(one.finding.slice != ALL for one in judged)
     heads = {ALL: ALL, **(SHORT_TYPES if by_type else {})}
-    return _Group(name, _QUESTIONS.get(name, ""), heads, checks, _tally(judged))
-
-
-def _tally(judged: Sequence[Judged]) -> _Tally:
-    return _Tally(sum(one.verdict == "FAIL" for one in judged), sum(one.verdict != "" for one in judged))
+    return _Group(name, _QUESTIONS.get(name, ""), heads, checks, tally(judged))

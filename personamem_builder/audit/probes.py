@@ -34,8 +34,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 from threadpoolctl import threadpool_limits
 
-from personamem_builder.audit.records import AuditedSplit, Finding, accuracy_findings
-from personamem_builder.policies import word_list
+from personamem_builder.audit.records import AuditedSplit, Finding, accuracy_findings, not_made
+from personamem_builder.policies import jaccard, word_list
 from personamem_builder.schema import option_texts
 
 PROBES: Final = ("lengths", "words", "cross", "typed")
@@ -64,12 +64,12 @@ class _Options(NamedTuple):
 
     Attributes:
         texts: Without labels.
-        words: The words of each.
+        words: Of each text.
         starts: Index of the first option of each question, and the number of all.
         owner: The question of each option.
         gold: Index of the right option of each question.
         questions: The words of each question.
-        personas: The persona of each question.
+        personas: Of each question.
         types: A number for the type of each question.
     """
 
@@ -84,12 +84,7 @@ class _Options(NamedTuple):
 
 
 class _Features(NamedTuple):
-    """What a probe sees of each option.
-
-    Attributes:
-        few: Features that count in full.
-        words: Features that are many, and count as much as is chosen.
-    """
+    """What a probe sees of each option: few features that count in full, and words that count as much as is chosen."""
 
     few: _Sparse
     words: _Sparse
@@ -97,9 +92,6 @@ class _Features(NamedTuple):
 
 def probe_credits(split: AuditedSplit) -> dict[str, list[float]]:
     """Train the probes and let them answer the personas that were held out.
-
-    Args:
-        split: The questions.
 
     Returns:
         For each probe the credit in [0, 1] of each question; options that tie share it. Empty where there are fewer
@@ -114,17 +106,9 @@ def probe_credits(split: AuditedSplit) -> dict[str, list[float]]:
 
 
 def probe_findings(split: AuditedSplit, credits_: Mapping[str, Sequence[float]]) -> list[Finding]:
-    """Return what each probe scores, overall and for each question type.
-
-    Args:
-        split: The questions.
-        credits_: What `probe_credits` gave for them.
-
-    Returns:
-        The findings of `probe.lengths`, `probe.words`, `probe.cross` and `probe.typed`.
-    """
+    """Return what each probe scores, overall and for each question type, from its `probe_credits`."""
     if not credits_:
-        return [Finding(f"probe.{name}", split.name, needs="two personas") for name in PROBES]
+        return not_made(split, "two personas", *(f"probe.{name}" for name in PROBES))
     return [finding for name in PROBES for finding in accuracy_findings(f"probe.{name}", split, credits_[name])]
 
 
@@ -182,16 +166,11 @@ def _likeness(options: _Options) -> _Floats:
         options_ = [set(words) for words in options.words[start:end]]
         counts = Counter(word for words in options_ for word in words)
         for i, own in enumerate(options_):
-            likes = [_jaccard(own, other) for j, other in enumerate(options_) if j != i] or [0.0]
+            likes = [jaccard(own, other) for j, other in enumerate(options_) if j != i] or [0.0]
             alone = sum(counts[word] == 1 for word in own) / max(1, len(own))
             echo = len(own & asked) / max(1, len(asked))
-            values.append([sum(likes) / len(likes), max(likes), min(likes), _jaccard(own, asked), echo, alone])
+            values.append([sum(likes) / len(likes), max(likes), min(likes), jaccard(own, asked), echo, alone])
     return np.round(np.array(values), _DIGITS)
-
-
-def _jaccard(a: set[str], b: set[str]) -> float:
-    common = len(a & b)
-    return common / (len(a) + len(b) - common) if common else 0.0
 
 
 def _compared(values: _Floats, options: _Options) -> _Floats:
@@ -259,12 +238,12 @@ def _by_type(matrix: _Sparse, options: _Options) -> _Sparse:
 # ---- training
 
 
-class _Task(NamedTuple):
+class _Training(NamedTuple):
     """What a probe learns from, and answers.
 
     Attributes:
-        options: The options.
-        features: A row for each of them, its few features first.
+        options: Of all questions.
+        features: A row for each option, its few features first.
         num_few: How many these are.
         differences: For each wrong option, the features of the right one less its own.
         owner: The question of each difference.
@@ -280,15 +259,15 @@ class _Task(NamedTuple):
 
 
 def _credits(options: _Options, features: _Features, pool: ThreadPoolExecutor) -> list[float]:
-    task = _task(options, features)
+    training = _training(options, features)
     credits_ = np.zeros(len(options.gold))
     folds = list(_folds(options.personas, _FOLDS))
-    for (_, test), answered in zip(folds, pool.map(lambda fold: _answer(task, fold[0]), folds), strict=True):
+    for (_, test), answered in zip(folds, pool.map(lambda fold: _answer(training, fold[0]), folds), strict=True):
         credits_[test] = answered[test]
     return [float(credit) for credit in credits_]
 
 
-def _task(options: _Options, features: _Features) -> _Task:
+def _training(options: _Options, features: _Features) -> _Training:
     wrong = np.setdiff1d(np.arange(len(options.texts)), options.gold)
     owner = options.owner[wrong]
     few = features.few[options.gold[owner]] - features.few[wrong]
@@ -298,7 +277,7 @@ def _task(options: _Options, features: _Features) -> _Task:
     used = _num_personas(words, options.personas[owner]) > 1
     differences = sparse.hstack([few, words[:, used]], format="csr")
     differences.sort_indices()  # else the solver would, each time
-    return _Task(
+    return _Training(
         options=options,
         features=sparse.hstack([features.few, features.words[:, used]], format="csr"),
         num_few=features.few.shape[1],
@@ -321,39 +300,39 @@ def _folds(personas: _Ints, count: int) -> Iterator[tuple[_Ints, _Ints]]:
     return folds.split(personas, groups=personas)  # type: ignore[no-any-return]
 
 
-def _answer(task: _Task, train: _Ints) -> _Floats:
+def _answer(training: _Training, train: _Ints) -> _Floats:
     """Learn from some questions, and return the credit of every question."""
-    return _learned(task, train, _chosen_weight(task, train))
+    return _learned(training, train, _chosen_weight(training, train))
 
 
-def _chosen_weight(task: _Task, train: _Ints) -> float:
-    personas = task.options.personas[train]
-    if len(task.weights) == 1:
-        return task.weights[0]
+def _chosen_weight(training: _Training, train: _Ints) -> float:
+    personas = training.options.personas[train]
+    if len(training.weights) == 1:
+        return training.weights[0]
     if len(np.unique(personas)) < 2:
         return _UNCHOSEN
-    rights = dict.fromkeys(task.weights, 0.0)
+    rights = dict.fromkeys(training.weights, 0.0)
     for inner_train, inner_test in _folds(personas, _INNER_FOLDS):
-        for weight in task.weights:
-            rights[weight] += float(_learned(task, train[inner_train], weight)[train[inner_test]].sum())
+        for weight in training.weights:
+            rights[weight] += float(_learned(training, train[inner_train], weight)[train[inner_test]].sum())
     return max(rights, key=lambda weight: rights[weight])
 
 
-def _learned(task: _Task, train: _Ints, weight: float) -> _Floats:
+def _learned(training: _Training, train: _Ints, weight: float) -> _Floats:
     """Learn from some questions with a given weight of words, and return the credit of every question."""
-    chosen = np.zeros(len(task.options.gold), dtype=bool)
+    chosen = np.zeros(len(training.options.gold), dtype=bool)
     chosen[train] = True
-    rows = task.differences[chosen[task.owner]]
+    rows = training.differences[chosen[training.owner]]
     if not weight:
-        rows = rows[:, : task.num_few]
-    learned = np.zeros(task.features.shape[1])
+        rows = rows[:, : training.num_few]
+    learned = np.zeros(training.features.shape[1])
     if rows.shape[0] > 1:
-        scale = np.where(np.arange(rows.shape[1]) < task.num_few, 1.0, weight)
+        scale = np.where(np.arange(rows.shape[1]) < training.num_few, 1.0, weight)
         # A difference and its opposite say the same, but a classifier needs both.
         signs = np.resize([1.0, -1.0], rows.shape[0])
         rows.data *= scale[rows.indices] * np.repeat(signs, np.diff(rows.indptr))
         model = LogisticRegression(C=1.0, fit_intercept=False, solver="liblinear", tol=0.1).fit(rows, signs)
         learned[: len(scale)] = model.coef_[0] * scale
-    scores = np.round(task.features @ learned, _DIGITS)
-    credits_: _Floats = _share_of_best(scores[:, None], task.options)[task.options.gold, 0]
+    scores = np.round(training.features @ learned, _DIGITS)
+    credits_: _Floats = _share_of_best(scores[:, None], training.options)[training.options.gold, 0]
     return credits_

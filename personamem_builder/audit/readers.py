@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from generation.banks.load import load_shipped_banks
-from generation.records import STANCES
-from personamem_builder.audit.evidence_reader import STATE_TYPES, EvidenceReader, holds
+from personamem_builder.audit.evidence_reader import STATE_TYPES, EvidenceReader, holds, subject
 from personamem_builder.audit.records import (
-    ALL,
+    EXAMPLES,
     AuditedSplit,
     Finding,
-    Row,
-    SharedContext,
     accuracy_findings,
     count_finding,
+    not_made,
 )
 from personamem_builder.policies import best_credit
-from personamem_builder.schema import option_texts
+from personamem_builder.schema import Message, QuestionRow, option_texts
 
 EVIDENCE: Final = "reader.evidence"
 FIRST_HELD: Final = "reader.first_held"
@@ -33,7 +29,6 @@ REPLAY: Final = "reader.replay"
 _OFFLINE: Final = "text of the offline banks"
 _STATES: Final = "questions about states"
 _RIGHT_ROLES: Final = frozenset({"current", "new"})
-_SHOWN: Final = 5  # examples and faults of a finding
 
 # The evidence of these comes as a set; that of the others is a course or a single message.
 _UNORDERED: Final = frozenset({"suggest_new_ideas", "generalize_to_new_scenarios"})
@@ -51,28 +46,25 @@ def reader_findings(split: AuditedSplit) -> list[Finding]:
 
     The first two, and what the replay reads, need questions in the words of the banks that come with the distribution;
     questions of other topics are left out, and a note says how many.
-
-    Args:
-        split: The questions and contexts.
     """
     if not split.is_generated or split.contexts is None:
-        lack = "contexts" if split.is_generated else "generated data"
-        return [Finding(check, split.name, needs=lack) for check in (EVIDENCE, FIRST_HELD, LAST_MENTIONED, REPLAY)]
+        needs = "contexts" if split.is_generated else "generated data"
+        return not_made(split, needs, EVIDENCE, FIRST_HELD, LAST_MENTIONED, REPLAY)
     readings = _read(split)
     legible = [i for i, reading in enumerate(readings) if reading.legible]
-    known, known_readings = _part(split, legible), [readings[i] for i in legible]
+    states = [i for i, question_type in enumerate(split.types) if question_type in STATE_TYPES]
+    held = {i: readings[i].first_held for i in states if readings[i].legible}
+    mentioned = {i: readings[i].last_mentioned for i in states}
     return [
-        *_evidence_findings(known, known_readings, left_out=len(split.rows) - len(legible)),
-        *_about_states(
-            FIRST_HELD, known, [reading.first_held for reading in known_readings], _STATES if legible else _OFFLINE
-        ),
-        *_about_states(LAST_MENTIONED, split, [reading.last_mentioned for reading in readings], _STATES),
+        *_evidence_findings(split, readings, legible),
+        *_careless_findings(FIRST_HELD, split, held, _STATES if legible else _OFFLINE),
+        *_careless_findings(LAST_MENTIONED, split, mentioned, _STATES),
         _replay_finding(split, readings, len(legible)),
     ]
 
 
-class _Reading(NamedTuple):
-    """What became of a question.
+class _ReadQuestion(NamedTuple):
+    """A question as the readers read it.
 
     Attributes:
         legible: Whether there are banks for it.
@@ -89,14 +81,16 @@ class _Reading(NamedTuple):
     first_held: float = 0.0
 
 
-class _Context:
+class _ContextText:
     """A shared context whose text can be searched: all messages, in lower case, as one string."""
 
-    def __init__(self, context: SharedContext) -> None:
-        self.messages = context.messages
-        self._sessions = context.session_starts
-        self._topics = context.session_topics
-        lower = [message["content"].lower() for message in context.messages]
+    def __init__(
+        self, messages: Sequence[Message] = (), session_starts: Sequence[int] = (), topics: Sequence[str] = ()
+    ) -> None:
+        self.messages = messages
+        self._sessions = session_starts
+        self._topics = topics if any(topics) else ()  # an imported release has an empty topic for each session
+        lower = [message["content"].lower() for message in messages]
         self._text = "\n".join(lower)
         self._starts = [0, *accumulate(len(text) + 1 for text in lower)]
         self._places: dict[str, list[int]] = {}
@@ -145,35 +139,36 @@ def _shipped_reader() -> EvidenceReader:
     return EvidenceReader(load_shipped_banks())
 
 
-def _read(split: AuditedSplit) -> list[_Reading]:
+def _read(split: AuditedSplit) -> list[_ReadQuestion]:
     """Read every question of a split, in one pass through its contexts."""
     reader = _shipped_reader()
     # Text that a model wrote has the topics of the banks but not their sentences.
     familiar = sum(reader.recognises(row["topic"], row["user_question_or_message"]) for row in split.rows)
     offline = 2 * familiar >= len(split.rows)
-    asked: dict[str, list[int]] = defaultdict(list)
-    for i, row in enumerate(split.rows):
-        asked[row["shared_context_id"]].append(i)
-    readings: dict[int, _Reading] = {}
-    for shared in split.contexts() if split.contexts is not None else ():
-        if shared.shared_context_id in asked:
-            context = _Context(shared)
-            for i in asked[shared.shared_context_id]:
-                readings[i] = _read_row(split.rows[i], context, reader, offline)
+    asked = split.asked
+    readings: dict[int, _ReadQuestion] = {}
+    for context in split.contexts() if split.contexts is not None else ():
+        if own := asked.get(context["shared_context_id"]):
+            text = _ContextText(context["messages"], context["session_starts"], context["session_topics"])
+            readings |= {i: _read_row(split.rows[i], text, reader, offline) for i in own}
     # A question whose context is missing is read without one.
-    nothing = _Context(SharedContext("", 0, (), (), 0))
+    nothing = _ContextText()
     return [readings.get(i) or _read_row(row, nothing, reader, offline) for i, row in enumerate(split.rows)]
 
 
-def _read_row(row: Row, context: _Context, reader: EvidenceReader, offline: bool) -> _Reading:
+def _read_row(row: QuestionRow, context: _ContextText, reader: EvidenceReader, offline: bool) -> _ReadQuestion:
     end, answer, chance = row["end_index_in_shared_context"], row["answer_index"], 1 / len(row["all_options"])
     indices = [i for i in row["evidence_message_indices"] if 0 <= i < len(context.messages)]
     evidence = [(i, (context.messages[i]["content"], context.topic(i) or row["topic"])) for i in indices]
     visible = [message for i, message in evidence if i < end]
     question_type, topic = row["question_type"], row["topic"]
     about_states = question_type in STATE_TYPES
-    last = [context.last_mention(_subject(states), end) for states in row["option_states"]] if about_states else []
-    reading = _Reading(
+    last = (
+        [context.last_mention(subject(states[-1]) if states else "", end) for states in row["option_states"]]
+        if about_states
+        else []
+    )
+    reading = _ReadQuestion(
         legible=offline and reader.knows(question_type, topic, [message for _, message in evidence]),
         last_mentioned=best_credit(last, answer) if last else chance,
         faults=_structure_faults(row, context),
@@ -190,14 +185,7 @@ def _read_row(row: Row, context: _Context, reader: EvidenceReader, offline: bool
     )
 
 
-def _subject(states: Sequence[str]) -> str:
-    """Return what the last of some states speaks of: the item of a stance, or the value."""
-    [state] = states[-1:] or [""]
-    stance, colon, item = state.partition(": ")
-    return item if colon and stance in STANCES else state
-
-
-def _structure_faults(row: Row, context: _Context) -> list[str]:
+def _structure_faults(row: QuestionRow, context: _ContextText) -> list[str]:
     """Find what is wrong with a question before anything is read."""
     faults = []
     right = [i for i, role in enumerate(row["option_roles"]) if role in _RIGHT_ROLES]
@@ -213,7 +201,7 @@ def _structure_faults(row: Row, context: _Context) -> list[str]:
     return faults
 
 
-def _state_faults(row: Row, told: Sequence[str]) -> list[str]:
+def _state_faults(row: QuestionRow, told: Sequence[str]) -> list[str]:
     """Find options whose states disagree with the evidence: a gold that it does not bear out, a wrong one it does."""
     faults = []
     for i, states in enumerate(row["option_states"]):
@@ -224,7 +212,7 @@ def _state_faults(row: Row, told: Sequence[str]) -> list[str]:
     return faults
 
 
-def _silence_faults(row: Row, context: _Context) -> list[str]:
+def _silence_faults(row: QuestionRow, context: _ContextText) -> list[str]:
     """Find visible messages of the user that speak of what they should not.
 
     In talks about a topic users name a value or an item only where they tell of it. So what messages other than the
@@ -232,47 +220,43 @@ def _silence_faults(row: Row, context: _Context) -> list[str]:
     """
     options = row["option_states"]
     if row["question_type"] == "suggest_new_ideas":
-        subjects, told = [_subject(options[row["answer_index"]])], []
+        states, told = options[row["answer_index"]][-1:], set[int]()
     elif row["question_type"] in STATE_TYPES:
-        subjects, told = [_subject([state]) for states in options for state in states], row["evidence_message_indices"]
+        states, told = [state for own in options for state in own], {*row["evidence_message_indices"]}
     else:
         return []
     return [
-        f"message {i} speaks of {subject}, but is no evidence"
-        for subject in dict.fromkeys(subjects)
-        for i in context.said_by_user(subject, row["topic"], row["end_index_in_shared_context"])
+        f"message {i} speaks of {name}, but is no evidence"
+        for name in dict.fromkeys(map(subject, states))
+        for i in context.said_by_user(name, row["topic"], row["end_index_in_shared_context"])
         if i not in told
     ]
 
 
-def _part(split: AuditedSplit, chosen: Sequence[int]) -> AuditedSplit:
-    return dataclasses.replace(split, rows=[split.rows[i] for i in chosen])
-
-
-def _evidence_findings(split: AuditedSplit, readings: Sequence[_Reading], left_out: int) -> list[Finding]:
+def _evidence_findings(split: AuditedSplit, readings: Sequence[_ReadQuestion], legible: Sequence[int]) -> list[Finding]:
     """Return how often the evidence reader is right; the examples are questions that it does not answer."""
-    if not readings:
-        return [Finding(EVIDENCE, split.name, needs=_OFFLINE)]
+    if not legible:
+        return not_made(split, _OFFLINE, EVIDENCE)
+    left_out = len(split.rows) - len(legible)
     note = f"{left_out} questions of topics that no shipped bank covers are left out" if left_out else ""
-    found = accuracy_findings(EVIDENCE, split, [float(reading.answered) for reading in readings])
-    failed = [row for row, reading in zip(split.rows, readings, strict=True) if not reading.answered]
-    return [finding._replace(examples=_ids(failed, finding.slice)[:_SHOWN], note=note) for finding in found]
+    part, answered = split.part(legible), [readings[i].answered for i in legible]
+    failed = {
+        name: tuple(part.rows[i]["question_id"] for i in indices if not answered[i])[:EXAMPLES]
+        for name, indices in part.slices.items()
+    }
+    found = accuracy_findings(EVIDENCE, part, [*map(float, answered)])
+    return [finding._replace(examples=failed[finding.slice], note=note) for finding in found]
 
 
-def _ids(rows: Sequence[Row], slice_: str) -> tuple[str, ...]:
-    return tuple(row["question_id"] for row in rows if slice_ in (ALL, row["question_type"]))
+def _careless_findings(check: str, split: AuditedSplit, credits_: Mapping[int, float], needs: str) -> list[Finding]:
+    if not credits_:
+        return not_made(split, needs, check)
+    return accuracy_findings(check, split.part(credits_), [*credits_.values()])
 
 
-def _about_states(check: str, split: AuditedSplit, credits_: Sequence[float], needs: str) -> list[Finding]:
-    chosen = [i for i, question_type in enumerate(split.types) if question_type in STATE_TYPES]
-    if not chosen:
-        return [Finding(check, split.name, needs=needs)]
-    return accuracy_findings(check, _part(split, chosen), [credits_[i] for i in chosen])
-
-
-def _replay_finding(split: AuditedSplit, readings: Sequence[_Reading], legible: int) -> Finding:
+def _replay_finding(split: AuditedSplit, readings: Sequence[_ReadQuestion], legible: int) -> Finding:
     faulty = [(row["question_id"], r.faults) for row, r in zip(split.rows, readings, strict=True) if r.faults]
-    notes = [f"{id_}: {'; '.join(faults)}" for id_, faults in faulty[:_SHOWN]]
+    notes = [f"{id_}: {'; '.join(faults)}" for id_, faults in faulty[:EXAMPLES]]
     if legible < len(split.rows):
         notes.append(f"the states of {len(split.rows) - legible} questions are not replayed: that needs {_OFFLINE}")
     return count_finding(REPLAY, split, [id_ for id_, _ in faulty])._replace(note="\n".join(notes))

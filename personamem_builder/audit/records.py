@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from personamem_builder import statistics
-
-Row = Mapping[str, Any]
-"""A question, with the columns of `schema.QUESTION_SCHEMA`; what its source lacks is absent."""
+from personamem_builder.schema import ContextRow, QuestionRow
 
 ALL: Final = "all"
 """The slice that holds every question of a split."""
 
-_EXAMPLES: Final = 5
+EXAMPLES: Final = 5
+"""How many ids a finding gives at most."""
 
 _FEW: Final = 100
 """With fewer questions Student's t makes intervals that are too short, see `statistics.bootstrap_interval`."""
-
-
-class SharedContext(NamedTuple):
-    """A shared context.
-
-    Attributes:
-        shared_context_id: As the questions name it.
-        persona_id: The user.
-        messages: Role and content.
-        session_starts: Index of the first message of each session.
-        num_tokens: Tokens of all messages.
-        session_topics: The topic of each session, `""` for what has none; empty where the source does not say.
-    """
-
-    shared_context_id: str
-    persona_id: int
-    messages: Sequence[Mapping[str, str]]
-    session_starts: Sequence[int]
-    num_tokens: int
-    session_topics: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -52,8 +31,8 @@ class AuditedSplit:
     """
 
     name: str
-    rows: Sequence[Row]
-    contexts: Callable[[], Iterator[SharedContext]] | None = None
+    rows: Sequence[QuestionRow]
+    contexts: Callable[[], Iterator[ContextRow]] | None = None
     source_faults: Sequence[str] = ()
 
     @property
@@ -67,9 +46,33 @@ class AuditedSplit:
         return [row["question_type"] for row in self.rows]
 
     @property
+    def slices(self) -> dict[str, list[int]]:
+        """The indices of the questions of each slice: of `all` first, then of each type."""
+        slices = {ALL: list(range(len(self.rows)))}
+        for index, name in enumerate(self.types):
+            slices.setdefault(name, []).append(index)
+        return slices
+
+    @property
+    def asked(self) -> dict[str, list[int]]:
+        """The indices of the questions of each shared context, whether or not it is there."""
+        asked: dict[str, list[int]] = {}
+        for index, row in enumerate(self.rows):
+            asked.setdefault(row["shared_context_id"], []).append(index)
+        return asked
+
+    @property
     def is_generated(self) -> bool:
         """Whether the questions say what each option asserts and where the evidence stands."""
         return bool(self.rows) and all(row.get("option_states") for row in self.rows)
+
+    def part(self, indices: Iterable[int]) -> AuditedSplit:
+        """Return the same split with some of its questions."""
+        return replace(self, rows=[self.rows[i] for i in indices])
+
+    def lacking(self, *columns: str) -> str:
+        """Return the first of some columns that not every question has, empty if there is none."""
+        return next((column for column in columns if any(column not in row for row in self.rows)), "")
 
 
 class Finding(NamedTuple):
@@ -106,21 +109,17 @@ class Finding(NamedTuple):
     needs: str = ""
 
 
+def not_made(split: AuditedSplit, needs: str, *checks: str) -> list[Finding]:
+    """Return the findings of checks that cannot be made, since the source lacks what they need."""
+    return [Finding(check, split.name, needs=needs) for check in checks]
+
+
 def accuracy_findings(check: str, split: AuditedSplit, credits_: Sequence[float]) -> list[Finding]:
-    """Return how often a way to answer is right, overall and for each question type.
+    """Return how often a way to answer is right, overall and for each question type, from its credit in [0, 1] of each.
 
-    Args:
-        check: Name of the check.
-        split: The questions.
-        credits_: For each question, the credit in [0, 1] of that way.
-
-    Returns:
-        The findings, `all` first. Their examples are questions that were answered right.
+    The examples are questions that were answered right.
     """
-    slices = {ALL: list(range(len(split.rows)))}
-    for index, name in enumerate(split.types):
-        slices.setdefault(name, []).append(index)
-    return [_accuracy(check, split, name, chosen, credits_) for name, chosen in slices.items()]
+    return [_accuracy(check, split, name, chosen, credits_) for name, chosen in split.slices.items()]
 
 
 def _accuracy(
@@ -134,30 +133,24 @@ def _accuracy(
         check=check,
         split=split.name,
         slice=slice_,
-        value=estimate.value,
-        low=estimate.low,
-        high=estimate.high,
+        **estimate._asdict(),
         error=statistics.standard_error([credit - estimate.value for credit in own], personas),
-        n=estimate.n,
-        clusters=estimate.clusters,
         chance=sum(1 / len(split.rows[i]["all_options"]) for i in chosen) / len(chosen),
-        examples=tuple(split.rows[i]["question_id"] for i in chosen if credits_[i] == 1)[:_EXAMPLES],
+        examples=tuple(split.rows[i]["question_id"] for i in chosen if credits_[i] == 1)[:EXAMPLES],
     )
 
 
-def count_finding(check: str, split: AuditedSplit, cases: Sequence[str], n: int | None = None) -> Finding:
-    """Return the number of cases of a fault.
+def count_questions(check: str, split: AuditedSplit, is_faulty: Callable[[QuestionRow], bool]) -> Finding:
+    """Return the number of questions with a fault."""
+    return count_finding(check, split, [row["question_id"] for row in split.rows if is_faulty(row)])
 
-    Args:
-        check: Name of the check.
-        split: The questions.
-        cases: The ids concerned.
-        n: Of how many; the questions of the split by default.
-    """
+
+def count_finding(check: str, split: AuditedSplit, cases: Sequence[str], n: int | None = None) -> Finding:
+    """Return the number of cases of a fault, given by their ids, of n; of all questions by default."""
     return Finding(
         check=check,
         split=split.name,
         value=float(len(cases)),
         n=len(split.rows) if n is None else n,
-        examples=tuple(cases)[:_EXAMPLES],
+        examples=tuple(cases)[:EXAMPLES],
     )

@@ -15,17 +15,14 @@ not be made has null for its value and says what it `needs`. A breaking change r
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from rich.console import Console
-from rich.table import Table
-
 from personamem_builder.audit.audit import Audit
-from personamem_builder.audit.gates import Judged
+from personamem_builder.audit.gates import Judged, tally
 from personamem_builder.audit.records import ALL, Finding
 from personamem_builder.schema import SHORT_TYPES
+from personamem_builder.text_table import text_table
 
 FORMAT: Final = "personamem-audit"
 JSON_SCHEMA_VERSION: Final = 1
@@ -79,45 +76,29 @@ def _rounded(number: float | None) -> float | None:
     return None if number is None else round(number, _DECIMALS)
 
 
-def to_text(audit: Audit, width: int) -> str:
-    """Return the tables of an audit: every check over all questions, and of its types those that miss their limit.
-
-    Args:
-        audit: The audit.
-        width: Characters of a line.
-    """
-    out = io.StringIO()
-    console = Console(file=out, width=width, color_system=None, highlight=False, markup=False)
+def to_text(audit: Audit) -> str:
+    """Return the tables of an audit: every check over all questions, and of its types those that miss their limit."""
+    parts = []
     for split in audit.splits:
         own = [one for one in audit.judged if one.finding.split == split.name]
         size = f"{_count(len(split.rows), 'question')} of {_count(len(set(split.personas)), 'persona')}"
-        console.print(f"{split.name}: {size}\n")
-        console.print(_table(own))
-        for line in (*_notes(own), *_lacking(own), f"{split.name}: {_summary(own)}"):
-            console.print(line, soft_wrap=True)
-        console.print()
-    return out.getvalue().rstrip()
+        lines = [*_notes(own), *_lacking(own), f"{split.name}: {_summary(own)}"]
+        parts.append("\n".join([f"{split.name}: {size}", "", _table(own), *lines]))
+    return "\n\n".join(parts)
 
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _table(judged: Sequence[Judged]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for head in _HEADS:
-        table.add_column(head, justify="right" if head in ("value", "95 %", "chance") else "left", no_wrap=True)
+def _table(judged: Sequence[Judged]) -> str:
+    rows: list[Sequence[str]] = [_HEADS]
     for one in judged:
         finding = one.finding
         if finding.value is not None and (finding.slice == ALL or one.verdict == "FAIL"):
-            table.add_row(
-                finding.check,
-                SHORT_TYPES.get(finding.slice, finding.slice),
-                *_cells(finding),
-                one.limit,
-                one.verdict,
-            )
-    return table
+            kind = SHORT_TYPES.get(finding.slice, finding.slice)
+            rows.append([finding.check, kind, *_cells(finding), one.limit, one.verdict])
+    return text_table(rows, "llrrrl")
 
 
 def _cells(finding: Finding) -> tuple[str, str, str]:
@@ -151,18 +132,19 @@ def _notes(judged: Sequence[Judged]) -> Iterator[str]:
             yield f"  {name}: for example {', '.join(finding.examples[:_EXAMPLES])}"
 
 
-def _lacking(judged: Sequence[Judged]) -> Iterator[str]:
+def checks_lacking(judged: Sequence[Judged]) -> dict[str, list[str]]:
+    """Return the checks that could not be made, by what they need."""
     lacking: dict[str, list[str]] = {}
-    for one in judged:
-        if one.finding.needs:
-            lacking.setdefault(one.finding.needs, []).append(one.finding.check)
-    for needs, checks in lacking.items():
-        yield f"  needs {needs}: {', '.join(dict.fromkeys(checks))}"
+    for needs, check in dict.fromkeys((one.finding.needs, one.finding.check) for one in judged if one.finding.needs):
+        lacking.setdefault(needs, []).append(check)
+    return lacking
+
+
+def _lacking(judged: Sequence[Judged]) -> Iterator[str]:
+    for needs, checks in checks_lacking(judged).items():
+        yield f"  needs {needs}: {', '.join(checks)}"
 
 
 def _summary(judged: Sequence[Judged]) -> str:
-    held = [one for one in judged if one.verdict]
-    missed = [one for one in held if one.verdict == "FAIL"]
-    if not missed:
-        return f"passed, all {len(held)} limits are met"
-    return f"FAILED, {len(missed)} of {len(held)} limits are missed"
+    missed, held = tally(judged)
+    return f"FAILED, {missed} of {held} limits are missed" if missed else f"passed, all {held} limits are met"

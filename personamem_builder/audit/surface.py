@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from personamem_builder import policies
-from personamem_builder.audit.records import ALL, AuditedSplit, Finding, Row, accuracy_findings
-from personamem_builder.schema import option_letter
+from personamem_builder.audit.records import AuditedSplit, Finding, accuracy_findings
+from personamem_builder.schema import QuestionRow, option_letter
 
 _RULES: Final[Mapping[str, policies.Policy]] = {
     "surface.longest": policies.longest,
@@ -30,9 +30,6 @@ def surface_findings(split: AuditedSplit) -> list[Finding]:
 
     Options that tie for a rule share its credit, except in `surface.unique_longest`: the share of questions whose
     single longest option is right. Its chance counts only the questions that have a single longest option.
-
-    Args:
-        split: The questions.
 
     Returns:
         The findings of `surface.longest`, `.shortest`, `.longest_tokens`, `.shortest_tokens`, `.central`,
@@ -56,17 +53,15 @@ def _unique_longest(split: AuditedSplit) -> list[Finding]:
         policies.best_credit(policies.longest(row), row["answer_index"]) if is_single else 0.0
         for row, is_single in zip(split.rows, single, strict=True)
     ]
-    found = []
-    for finding in accuracy_findings("surface.unique_longest", split, credits_):
-        own = [
-            is_single / len(row["all_options"])
-            for row, is_single in zip(split.rows, single, strict=True)
-            if finding.slice in (ALL, row["question_type"])
-        ]
-        found.append(finding._replace(chance=sum(own) / len(own)))
-    return found
+    chances = [is_single / len(row["all_options"]) for row, is_single in zip(split.rows, single, strict=True)]
+    return [
+        finding._replace(chance=sum(chances[i] for i in own) / len(own))
+        for finding, own in zip(
+            accuracy_findings("surface.unique_longest", split, credits_), split.slices.values(), strict=True
+        )
+    ]
 
 
-def _has_single_longest(row: Row) -> bool:
+def _has_single_longest(row: QuestionRow) -> bool:
     lengths = policies.longest(row)
     return lengths.count(max(lengths)) == 1

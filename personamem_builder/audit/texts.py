@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from personamem_builder.audit.records import AuditedSplit, Finding, Row, SharedContext, accuracy_findings, count_finding
+from personamem_builder.audit.records import AuditedSplit, Finding, accuracy_findings, count_finding, not_made
 from personamem_builder.policies import best_credit, word_list
-from personamem_builder.schema import option_texts
+from personamem_builder.schema import ContextRow, QuestionRow, option_texts
 
 _END: Final = "end_index_in_shared_context"
 _GOLD: Final = "text.gold_in_context"
@@ -17,18 +17,18 @@ _OPTION: Final = "text.option_in_context"
 _PERSONA: Final = "text.persona_overlap"
 
 
-class _Sight(NamedTuple):
-    """What a question's part of its context tells of each of its options.
+class _Visible(NamedTuple):
+    """What a question's part of its context shows of each of its options.
 
     Attributes:
-        stands: Whether a message says the option.
-        shared: The weight of its words that system messages have.
-        described: Whether there are system messages.
+        verbatim: Whether the option stands in a message word for word.
+        persona_overlap: The weight of its words that system messages have.
+        has_persona: Whether there are system messages.
     """
 
-    stands: list[bool]
-    shared: list[float]
-    described: bool
+    verbatim: list[bool]
+    persona_overlap: list[float]
+    has_persona: bool
 
 
 def text_findings(split: AuditedSplit) -> list[Finding]:
@@ -43,50 +43,40 @@ def text_findings(split: AuditedSplit) -> list[Finding]:
 
     A question whose context is missing shows nothing.
 
-    Args:
-        split: The questions. Their contexts are read once, one at a time.
-
     Returns:
-        The findings, or what they need where the source has no contexts, no end indices or no system messages.
+        The findings, or what they need where the source has no contexts, no end indices or no system messages. The
+        contexts are read once, one at a time.
     """
-    if split.contexts is None or any(_END not in row for row in split.rows):
-        needs = "contexts" if split.contexts is None else _END
-        return [Finding(check, split.name, needs=needs) for check in (_GOLD, _OPTION, _PERSONA)]
-    asked: defaultdict[str, list[int]] = defaultdict(list)
-    for index, row in enumerate(split.rows):
-        asked[row["shared_context_id"]].append(index)
+    if split.contexts is None or split.lacking(_END):
+        return not_made(split, "contexts" if split.contexts is None else _END, _GOLD, _OPTION, _PERSONA)
+    asked = split.asked
     words = {text: word_list(text) for row in split.rows for text in option_texts(row)}
     weights = _weights(list(words.values()))
-    sights = [_Sight([False] * len(row["all_options"]), [0.0] * len(row["all_options"]), False) for row in split.rows]
+    visible = [
+        _Visible([False] * len(row["all_options"]), [0.0] * len(row["all_options"]), False) for row in split.rows
+    ]
     for context in split.contexts():
-        if own := asked.get(context.shared_context_id):
-            seen = _look([split.rows[index] for index in own], context, words, weights)
-            for index, sight in zip(own, seen, strict=True):
-                sights[index] = sight
+        if own := asked.get(context["shared_context_id"]):
+            shown = _shown([split.rows[index] for index in own], context, words, weights)
+            for index, one in zip(own, shown, strict=True):
+                visible[index] = one
 
-    return [_gold_in_context(split, sights), *_option_in_context(split, sights), *_persona_overlap(split, sights)]
-
-
-def _gold_in_context(split: AuditedSplit, sights: Sequence[_Sight]) -> Finding:
-    pairs = zip(split.rows, sights, strict=True)
-    return count_finding(
-        _GOLD, split, [row["question_id"] for row, sight in pairs if sight.stands[row["answer_index"]]]
-    )
-
-
-def _option_in_context(split: AuditedSplit, sights: Sequence[_Sight]) -> list[Finding]:
     golds = [row["answer_index"] for row in split.rows]
-    credits_ = [best_credit(sight.stands, gold) for sight, gold in zip(sights, golds, strict=True)]
-    wrong = sum(sum(sight.stands) > sight.stands[gold] for sight, gold in zip(sights, golds, strict=True))
-    overall, *by_type = accuracy_findings(_OPTION, split, credits_)
-    return [overall._replace(note=f"a wrong option stands there in {wrong} questions"), *by_type]
-
-
-def _persona_overlap(split: AuditedSplit, sights: Sequence[_Sight]) -> list[Finding]:
-    if not any(sight.described for sight in sights):
-        return [Finding(_PERSONA, split.name, needs="persona text")]
-    pairs = zip(split.rows, sights, strict=True)
-    return accuracy_findings(_PERSONA, split, [best_credit(sight.shared, row["answer_index"]) for row, sight in pairs])
+    has_gold = [one.verbatim[gold] for one, gold in zip(visible, golds, strict=True)]
+    wrong = sum(sum(one.verbatim) > gold for one, gold in zip(visible, has_gold, strict=True))
+    by_option = [best_credit(one.verbatim, gold) for one, gold in zip(visible, golds, strict=True)]
+    by_persona = [best_credit(one.persona_overlap, gold) for one, gold in zip(visible, golds, strict=True)]
+    overall, *by_type = accuracy_findings(_OPTION, split, by_option)
+    return [
+        count_finding(_GOLD, split, [row["question_id"] for row, has in zip(split.rows, has_gold, strict=True) if has]),
+        overall._replace(note=f"a wrong option stands there in {wrong} questions"),
+        *by_type,
+        *(
+            accuracy_findings(_PERSONA, split, by_persona)
+            if any(one.has_persona for one in visible)
+            else not_made(split, "persona text", _PERSONA)
+        ),
+    ]
 
 
 def _weights(options: Sequence[Sequence[str]]) -> dict[str, float]:
@@ -94,26 +84,31 @@ def _weights(options: Sequence[Sequence[str]]) -> dict[str, float]:
     return {word: math.log(len(options) / number) for word, number in frequency.items()}
 
 
-def _look(
-    rows: Sequence[Row], context: SharedContext, words: Mapping[str, Sequence[str]], weights: Mapping[str, float]
-) -> list[_Sight]:
-    visible = context.messages[: max(0, *(row[_END] for row in rows))]
+def _shown(
+    rows: Sequence[QuestionRow],
+    context: ContextRow,
+    words: Mapping[str, Sequence[str]],
+    weights: Mapping[str, float],
+) -> list[_Visible]:
+    visible = context["messages"][: max(0, *(row[_END] for row in rows))]
     messages = [word_list(message["content"]) for message in visible]
     first = _first_places({text: words[text] for row in rows for text in option_texts(row)}, messages)
     described = [(at, frozenset(messages[at])) for at, message in enumerate(visible) if message["role"] == "system"]
-    sights = []
+    shown = []
     for row in rows:
         end, texts = row[_END], option_texts(row)
         persona: frozenset[str] = frozenset().union(*(told for at, told in described if at < end))
-        sights.append(
-            _Sight(
-                stands=[text in first and first[text] < end for text in texts],
+        shown.append(
+            _Visible(
+                verbatim=[text in first and first[text] < end for text in texts],
                 # fsum: the order of a set is another one in every process.
-                shared=[math.fsum(weights[word] for word in persona.intersection(words[text])) for text in texts],
-                described=bool(persona),
+                persona_overlap=[
+                    math.fsum(weights[word] for word in persona.intersection(words[text])) for text in texts
+                ],
+                has_persona=bool(persona),
             )
         )
-    return sights
+    return shown
 
 
 def _first_places(options: Mapping[str, Sequence[str]], messages: Sequence[Sequence[str]]) -> dict[str, int]:

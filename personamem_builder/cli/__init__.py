@@ -23,31 +23,29 @@ from generation.interruption import Interruption, interruptible, kept
 from generation.redaction import hide_keys
 
 _COMMANDS: Final = {
-    "generate": ("generate:generate", "Generate personas, histories, sessions and questions."),
-    "refine": ("refine:refine", "Rewrite or drop questions that can be answered without reading."),
-    "timeline": ("timeline:timeline", "Show how a persona's preferences evolve."),
-    "assemble": ("assemble:assemble", "Put the sessions of a run together to long contexts."),
-    "build": ("build:build", "Write the dataset folder of a run."),
-    "audit": ("audit:audit", "Check whether a benchmark can be beaten without reading it, and is whole."),
-    "import-official": (
-        "import_official:import_official",
-        "Turn the official release into a dataset folder.",
-    ),
-    "export": ("export:export", "Write a dataset folder as the files of the official release."),
-    "diff": ("diff:diff", "Compare two versions of a dataset and propose the next number."),
-    "publish": ("publish:publish", "Publish a dataset folder on the Hub as a version."),
-    "download": ("download:download", "Fetch a published version from the Hub and verify it."),
-    "inspect": ("inspect:inspect", "Show a question with its evidence marked in the history."),
-    "view": ("view:view", "Open a page to read the histories, questions and answers."),
-    "annotate": ("annotate:annotate", "Draw questions for people to rate."),
-    "agreement": ("agreement:agreement", "Show how far raters agree."),
-    "memory": ("memory:memory", "Run memory systems, and compare what they find."),
-    "eval": ("eval:evaluate", "Run lm-eval with the personamem tasks and models."),
-    "report": ("report:report", "Print a table of scores with floors and intervals."),
-    "persona-bench": ("persona_bench:persona_bench", "Import, audit and score PERSONA-Bench."),
-    "canary": ("canary:canary", "Test whether a model has seen our data."),
-    "tasks": ("tasks:tasks", "Show or install the lm-eval task files."),
+    "generate": "Generate personas, histories, sessions and questions.",
+    "refine": "Rewrite or drop questions that can be answered without reading.",
+    "timeline": "Show how a persona's preferences evolve.",
+    "assemble": "Put the sessions of a run together to long contexts.",
+    "build": "Write the dataset folder of a run.",
+    "audit": "Check whether a benchmark can be beaten without reading it, and is whole.",
+    "import-official": "Turn the official release into a dataset folder.",
+    "export": "Write a dataset folder as the files of the official release.",
+    "diff": "Compare two versions of a dataset and propose the next number.",
+    "publish": "Publish a dataset folder on the Hub as a version.",
+    "download": "Fetch a published version from the Hub and verify it.",
+    "inspect": "Show a question with its evidence marked in the history.",
+    "view": "Open a page to read the histories, questions and answers.",
+    "annotate": "Draw questions for people to rate.",
+    "agreement": "Show how far raters agree.",
+    "memory": "Run memory systems, and compare what they find.",
+    "eval": "Run lm-eval with the personamem tasks and models.",
+    "report": "Print a table of scores with floors and intervals.",
+    "persona-bench": "Import, audit and score PERSONA-Bench.",
+    "canary": "Test whether a model has seen our data.",
+    "tasks": "Show or install the lm-eval task files.",
 }
+"""What each command does; its module and its function there have its name."""
 
 
 _KEPT: Final = {
@@ -78,13 +76,14 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        module, _, attribute = _COMMANDS[name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(f"personamem_builder.cli.{module}"), attribute)
+        module = name.replace("-", "_")
+        function = "evaluate" if name == "eval" else module  # `eval` is Python's own
+        command: click.Command = getattr(importlib.import_module(f"personamem_builder.cli.{module}"), function)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+            formatter.write_dl(list(_COMMANDS.items()))
 
 
 @click.group(

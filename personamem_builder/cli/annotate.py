@@ -6,20 +6,30 @@ from pathlib import Path
 
 import click
 
+from personamem_builder.cli.options import (
+    PATH,
+    chosen_split,
+    dataset_argument,
+    dataset_folder,
+    next_step,
+    note,
+    split_option,
+)
+
 
 @click.command(
     short_help="Draw questions for people to rate, with a sheet to rate them on.",
     epilog="Example: personamem annotate personamem --sample 90 --per-topic 5 --out study",
 )
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
-@click.option("--split", help="The split. [default: the first of the dataset]")
+@dataset_argument
+@split_option
 @click.option(
     "--sample", "size", type=click.IntRange(min=1), default=90, show_default=True, help="How many questions to draw."
 )
 @click.option("--per-topic", type=click.IntRange(min=1), help="Draw at most so many from a topic.")
 @click.option("--per-type", type=click.IntRange(min=1), help="Draw at most so many of a question type.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Another seed draws other questions.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The folder to make.")
+@click.option("--out", type=PATH, required=True, help="The folder to make.")
 def annotate(
     folder: Path | None,
     split: str | None,
@@ -40,19 +50,16 @@ def annotate(
     from personamem_builder.annotation.items import make_items, read_split
     from personamem_builder.annotation.sample import draw_sample
     from personamem_builder.annotation.write import KEY, write_study
-    from personamem_builder.dataset.folder import check_split, read_manifest
-    from personamem_builder.dataset.locate import resolve_data
+    from personamem_builder.manifest import read_manifest
 
-    folder = folder or resolve_data().folder
-    manifest = read_manifest(folder)
-    split = split or str(next(iter(manifest["splits"])))
-    check_split(manifest, split, folder)
+    folder = dataset_folder(folder)
+    split = chosen_split(folder, split)
     rows = draw_sample(read_split(folder, split), size, per_topic=per_topic, per_type=per_type, seed=seed)
     items = make_items(folder, split, rows)
     source = f"{folder.resolve().name} {split}"
-    write_study(out, items, source=source, split=split, data_digest=manifest["digest"], seed=seed)
+    write_study(out, items, source=source, split=split, data_digest=read_manifest(folder)["digest"], seed=seed)
     if len(rows) < size:
-        click.echo(f"note: {len(rows)} of {size} questions: the split, or a limit, allows no more", err=True)
+        note(f"{len(rows)} of {size} questions: the split, or a limit, allows no more")
     types = Counter(row["question_type"] for row in rows)
     topics = Counter(row["topic"] for row in rows)
     click.echo(
@@ -64,4 +71,4 @@ def annotate(
     click.echo(
         f"give raters sheet.html{histories}, and keep {KEY}, label_studio.json and potato/ to yourself", err=True
     )
-    click.echo(f"next: personamem agreement annotations_*.json --key {out / KEY}", err=True)
+    next_step(f"personamem agreement annotations_*.json --key {out / KEY}")

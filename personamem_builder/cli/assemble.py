@@ -7,20 +7,20 @@ from pathlib import Path
 
 import click
 
-from generation.parallel import MAX_WORKERS
 from generation.store import RunStore
+from personamem_builder.cli.options import json_option, next_step, run_argument, workers_option
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option("--split", "splits", multiple=True, help="32k, 128k or 1M (repeatable). [default: all three]")
 @click.option("--n-blocks", help="Sessions of a context instead of a --split: a number, or a range such as 1-10.")
 @click.option("--max-tokens", type=click.IntRange(1, 1_000_000_000), help="With --n-blocks: nominal size of a context.")
 @click.option(
     "--n-variants", type=click.IntRange(1, 1_000), default=2, show_default=True, help="Contexts of each persona."
 )
-@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help="Processes.")
-@click.option("--json", "as_json", is_flag=True, envvar="PERSONAMEM_ASSEMBLE_JSON", help="Print the counts as JSON.")
+@workers_option()
+@json_option("Print the counts as JSON.", "PERSONAMEM_ASSEMBLE_JSON")
 def assemble(
     run: Path,
     splits: tuple[str, ...],
@@ -46,4 +46,4 @@ def assemble(
     else:
         for split, count in counts.items():
             click.echo(f"{split}: {count['contexts']} contexts, {count['questions']} questions")
-    click.echo(f"next: personamem build {run} --out personamem", err=True)
+    next_step(f"personamem build {run} --out personamem")

@@ -7,14 +7,19 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from generation.errors import UserError
 from generation.resources import install_hint
+from personamem_builder.cli.options import PATH, splits_option
 
-_PIPED_WIDTH = 140
+if TYPE_CHECKING:
+    from personamem_builder.audit.audit import Audit
+    from personamem_builder.audit.model import ConditionCredits
+
+_Setting = Literal["options", "letters", "generate"]
 
 
 @contextmanager
@@ -32,36 +37,30 @@ def audit_installed() -> Iterator[None]:
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--split",
-    "splits",
-    multiple=True,
-    envvar="PERSONAMEM_AUDIT_SPLIT",
-    help="Only this split (repeatable). [default: all]",
-)
+@click.argument("path", type=PATH)
+@splits_option("all", "PERSONAMEM_AUDIT_SPLIT")
 @click.option(
     "--gates",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="YAML file of limits. [default: the release standard, personamem_builder/audit/gates.yaml]",
 )
 @click.option(
     "--json",
     "json_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="PERSONAMEM_AUDIT_JSON",
     help="Write every finding there, as JSON.",
 )
 @click.option(
     "--html",
     "html_file",
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="PERSONAMEM_AUDIT_HTML",
     help="Write a page with every finding there.",
 )
 @click.option(
     "--export-hard",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write the ids of the questions that no shortcut answers there, for --metadata '{\"subset\": FILE}'.",
 )
 @click.option("--model", help="Ask this model too, as `personamem eval` does: lm-eval's name of it.")
@@ -78,7 +77,7 @@ def audit_installed() -> Iterator[None]:
 @click.option("--limit", type=click.IntRange(min=1), help="Ask the model only the first questions of each split.")
 @click.option(
     "--results",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default=Path("results", "audit"),
     show_default=True,
     help="Where the model's results go, for `personamem report`.",
@@ -92,7 +91,7 @@ def audit(
     export_hard: Path | None,
     model: str | None,
     model_args: str,
-    setting: Literal["options", "letters", "generate"],
+    setting: _Setting,
     apply_chat_template: bool,
     metadata: str | None,
     limit: int | None,
@@ -108,9 +107,8 @@ def audit(
 
     personamem audit personamem --json audit.json
     """
-    import shutil
-
-    from personamem_builder.cli.persona_bench import is_persona_bench, show_audit
+    from personamem_builder.cli.persona_bench import show_audit
+    from personamem_builder.persona_bench.write import is_persona_bench
 
     if is_persona_bench(path):
         if splits or gates or json_file or html_file or export_hard or model:
@@ -120,9 +118,7 @@ def audit(
     with audit_installed():
         from personamem_builder.audit.audit import audit as run_audit
         from personamem_builder.audit.gates import read_gates
-        from personamem_builder.audit.hard import hard_ids, write_hard
-        from personamem_builder.audit.page import to_html
-        from personamem_builder.audit.render import to_json, to_text
+        from personamem_builder.audit.render import to_text
 
     limits = read_gates(gates)
     for file in (json_file, html_file, export_hard):
@@ -131,31 +127,36 @@ def audit(
     options = ["--apply_chat_template"] if apply_chat_template else []
     options += ["--metadata", metadata] if metadata else []
     options += ["--limit", str(limit)] if limit else []
-    arms = _ask(path, splits, model, model_args, options, results, setting) if model else None
-    found = run_audit(path, splits, limits, arms)
-    click.echo(to_text(found, max(_PIPED_WIDTH, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns)))
-    if json_file is not None:
-        _write(json_file, json.dumps(to_json(found), indent=2, ensure_ascii=False) + "\n")
-    if html_file is not None:
-        _write(html_file, to_html(found))
-    if export_hard is not None:
-        hard = {split.name: hard_ids(split, found.probes[split.name]) for split in found.splits}
-        with _writing(export_hard):
-            write_hard(export_hard, hard, found.source, found.digest or None)
-        for name, ids in hard.items():
-            click.echo(f"{name}: {len(ids)} questions that no shortcut answers, in {export_hard}", err=True)
+    answered = _ask(path, splits, model, model_args, options, results, setting) if model else None
+    found = run_audit(path, splits, limits, answered)
+    click.echo(to_text(found))
+    _write_files(found, json_file, html_file, export_hard)
     if html_file is None:
         click.echo(f"next: personamem audit {path} --html audit.html  (every finding, on a page)", err=True)
     if found.failed:
         sys.exit(1)
 
 
-def _write(path: Path, text: str) -> None:
+def _write_files(found: Audit, json_file: Path | None, html_file: Path | None, export_hard: Path | None) -> None:
     from generation.files import replacing
+    from personamem_builder.audit.hard import write_hard
+    from personamem_builder.audit.page import to_html
+    from personamem_builder.audit.render import to_json
 
-    with _writing(path), replacing(path) as part:
-        part.write_text(text, encoding="utf-8")
-    click.echo(f"wrote {path}", err=True)
+    def write(path: Path, text: str) -> None:
+        with _writing(path), replacing(path) as part:
+            part.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {path}", err=True)
+
+    if json_file is not None:
+        write(json_file, json.dumps(to_json(found), indent=2, ensure_ascii=False) + "\n")
+    if html_file is not None:
+        write(html_file, to_html(found))
+    if export_hard is not None:
+        with _writing(export_hard):
+            hard = write_hard(export_hard, found)
+        for name, ids in hard.items():
+            click.echo(f"{name}: {len(ids)} questions that no shortcut answers, in {export_hard}", err=True)
 
 
 @contextmanager
@@ -173,11 +174,12 @@ def _ask(
     model_args: str,
     options: Sequence[str],
     results: Path,
-    setting: Literal["options", "letters", "generate"],
-) -> Mapping[str, Mapping[str, Mapping[str, float]]]:
-    """Return what a model answers: for each split and arm the credit of each question."""
-    from personamem_builder.dataset.folder import check_split, is_dataset_folder, read_manifest
-    from personamem_builder.evaluation.arms import possible_arms, run_arms
+    setting: _Setting,
+) -> Mapping[str, ConditionCredits]:
+    """Have a model answer the questions of some splits in each condition that they allow."""
+    from personamem_builder.dataset.folder import check_split
+    from personamem_builder.evaluation.audit_conditions import possible_conditions, run_conditions
+    from personamem_builder.manifest import is_dataset_folder, read_manifest
     from personamem_builder.schema import SPLITS
 
     if not is_dataset_folder(path):
@@ -193,9 +195,11 @@ def _ask(
             "choose one of those with --split, or leave out --model",
         )
     with redirect_stdout(sys.stderr):  # where lm-eval prints its tables
-        arms = {
-            split: run_arms(path, split, model, model_args, options, results, possible_arms(path, split), setting)
+        answered = {
+            split: run_conditions(
+                path, split, model, model_args, options, results, possible_conditions(path, split), setting
+            )
             for split in dict.fromkeys(chosen)
         }
     click.echo(f"the answers of {model} are in {results}: personamem report {results}", err=True)
-    return arms
+    return answered

@@ -8,35 +8,36 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generation.errors import UserError
-from generation.parallel import MAX_WORKERS
 from generation.reading import read_json
 from generation.store import RunStore
 from personamem_builder.cli.audit import audit_installed
+from personamem_builder.cli.options import (
+    dataset_out_option,
+    next_step,
+    note,
+    run_argument,
+    splits_option,
+    workers_option,
+)
 
 if TYPE_CHECKING:
-    from personamem_builder.dataset.write import Auditor
+    from personamem_builder.build.write import Auditor
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
-@click.option("--split", "splits", multiple=True, help="Only this split (repeatable). [default: all assembled]")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default="personamem",
-    show_default=True,
-    help="The dataset folder to write.",
-)
+@run_argument
+@splits_option("all assembled")
+@dataset_out_option()
 @click.option("--replace", is_flag=True, help="Replace a folder that was built from something else.")
-@click.option("--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help="Processes.")
+@workers_option()
 def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers: int) -> None:
     """Write the dataset folder of a RUN whose splits were assembled.
 
     personamem build runs/full --out personamem
     """
-    from personamem_builder.dataset.build import build as build_dataset
+    from personamem_builder.build.from_run import build as build_dataset
+    from personamem_builder.build.verify import verify_dataset
     from personamem_builder.dataset.folder import AUDIT
-    from personamem_builder.dataset.verify import verify_dataset
     from personamem_builder.schema import SPLITS
 
     manifest = build_dataset(RunStore(run), out, splits, replace=replace, workers=workers, auditor=_auditor(out.name))
@@ -52,7 +53,7 @@ def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers:
         following = f"personamem eval --tasks personamem_{first} --model personamem-floor --model_args policy=longest"
         if out != Path("personamem"):
             following = f"PERSONAMEM_DATA={out} {following}"
-    click.echo(f"next: {following}", err=True)
+    next_step(following)
 
 
 def _auditor(name: str) -> Auditor | None:
@@ -63,7 +64,7 @@ def _auditor(name: str) -> Auditor | None:
             from personamem_builder.audit.gates import read_gates
             from personamem_builder.audit.render import to_json
     except UserError as error:
-        click.echo(f"note: the folder gets no audit: {error.message} ({error.hint})", err=True)
+        note(f"the folder gets no audit: {error.message} ({error.hint})")
         return None
     return lambda folder: to_json(audit(folder, (), read_gates())._replace(source=name))
 
@@ -77,4 +78,4 @@ def _say_audit(out: Path, audit: dict[str, Any]) -> None:
         else f"audit: all {len(verdicts)} limits are met"
     )
     if missed:
-        click.echo(f"note: what the audit found: personamem audit {out}", err=True)
+        note(f"what the audit found: personamem audit {out}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from personamem_builder.cli.options import json_option
+
 
 @click.command()
 @click.option("--model", required=True, help="lm-eval's name of the model's kind: hf, vllm, hf-prefix, …")
@@ -14,7 +16,7 @@ import click
     "--samples", type=click.IntRange(19, 100_000), default=200, show_default=True, help="Random GUIDs to compare with."
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of these.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def canary(
     model: str, model_args: str, batch_size: str, device: str | None, samples: int, seed: int, as_json: bool
 ) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
+from personamem_builder.cli.options import json_option, print_json
+
 
 @click.command()
 @click.argument("old")
 @click.argument("new")
-@click.option("--json", "as_json", is_flag=True, help="Print every id, as JSON.")
+@json_option("Print every id, as JSON.")
 def diff(old: str, new: str, as_json: bool) -> None:
     """Compare two versions of a dataset, OLD and NEW: folders, or ORG/NAME@REVISION on the Hub.
 
@@ -17,14 +19,12 @@ def diff(old: str, new: str, as_json: bool) -> None:
 
     personamem diff ORG/NAME@v1.0.0 personamem
     """
-    import json
-
     from personamem_builder.dataset.locate import resolve_data
     from personamem_builder.publish.compare import changes, compare, next_version, required_bump, to_json
 
     comparison = compare(resolve_data(old).folder, resolve_data(new).folder)
     if as_json:
-        click.echo(json.dumps(to_json(comparison), indent=2, ensure_ascii=False))
+        print_json(to_json(comparison))
         return
     bump = required_bump(comparison)
     for line in changes(comparison) or ["the data are equal"]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from personamem_builder.cli.options import next_step
+
 
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
@@ -20,6 +22,6 @@ def evaluate(arguments: tuple[str, ...]) -> None:
         unanswered, written = error, error.written
     for path in written:
         click.echo(f"wrote {path}", err=True)
-        click.echo(f"next: personamem report {path.parent}", err=True)
+        next_step(f"personamem report {path.parent}")
     if unanswered:
         raise unanswered

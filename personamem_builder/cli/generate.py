@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -14,17 +16,17 @@ from generation.config import load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE, parse_backend
 from generation.llm.ledger import check_budget
-from generation.parallel import MAX_WORKERS
-from generation.pipeline import STAGES, Work
+from generation.pipeline import STAGES, RunInputs
 from generation.pipeline import generate as generate_run
 from generation.preview import estimate as estimate_run
 from generation.preview import preview as preview_run
-from generation.store import RunStore
+from generation.store import FailedItem, RunStore
+from personamem_builder.cli.options import PATH, json_option, workers_option
 
 
 @click.command()
-@click.argument("config", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run. [default: runs/NAME of CONFIG]")
+@click.argument("config", type=PATH)
+@click.option("--out", type=PATH, help="Folder of the run. [default: runs/NAME of CONFIG]")
 @click.option(
     "--backend",
     "backends",
@@ -34,22 +36,10 @@ from generation.store import RunStore
     "[default: offline]",
 )
 @click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
-@click.option(
-    "--workers",
-    type=click.IntRange(1, MAX_WORKERS),
-    default=1,
-    show_default=True,
-    help="Processes of the offline backend.",
-)
+@workers_option("Processes of the offline backend.")
 @click.option("--preview", is_flag=True, help="Print a sample and write nothing.")
 @click.option("--estimate", is_flag=True, help="Print what the run would take, and write nothing.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    envvar="PERSONAMEM_GENERATE_JSON",
-    help="Print the counts, or the estimate, as JSON.",
-)
+@json_option("Print the counts, or the estimate, as JSON.", "PERSONAMEM_GENERATE_JSON")
 def generate(
     config: Path,
     out: Path | None,
@@ -76,7 +66,7 @@ def generate(
     """
     check_budget(budget)
     settings = load_config(config)
-    work = Work(settings, load_banks(settings), *_backends(backends))
+    work = RunInputs(settings, load_banks(settings), *_backends(backends))
     if preview:
         click.echo(preview_run(work))
         return
@@ -94,15 +84,16 @@ def generate(
     if counts["questions"] < asked:
         click.echo(f"note: {asked} questions were asked for; the histories give {counts['questions']}", err=True)
     if failures:
-        by_stage = Counter(failure.stage for failure in failures)
-        listed = ", ".join(f"{count} {stage}" for stage, count in by_stage.items())
-        click.echo(f"failed: {listed}; why is in {folder / 'failed.jsonl'}", err=True)
-        click.echo(
-            f"next: the same command asks for them anew; or personamem assemble {folder}, without them", err=True
-        )
-        sys.exit(1)
+        _fail(folder, failures)
     topic = next(iter(work.banks.topics))
     click.echo(f"next: personamem timeline {folder} --persona 0 --topic {topic}", err=True)
+
+
+def _fail(folder: Path, failures: Sequence[FailedItem]) -> NoReturn:
+    listed = ", ".join(f"{count} {stage}" for stage, count in Counter(failure.stage for failure in failures).items())
+    click.echo(f"failed: {listed}; why is in {folder / 'failed.jsonl'}", err=True)
+    click.echo(f"next: the same command asks for them anew; or personamem assemble {folder}, without them", err=True)
+    sys.exit(1)
 
 
 def _backends(given: tuple[str, ...]) -> tuple[str, dict[str, str]]:
@@ -111,16 +102,17 @@ def _backends(given: tuple[str, ...]) -> tuple[str, dict[str, str]]:
     for text in given:
         stage, equals, name = text.partition("=")
         if equals and stage in STAGES:
+            parse_backend(name)
             stages[stage] = name
         elif equals and ":" not in stage:
             raise UserError(f"--backend {text}: there is no stage {stage!r}", f"the stages are {', '.join(STAGES)}")
         else:
+            parse_backend(text)
             backend = text
-        parse_backend(name if equals and stage in STAGES else text)
     return backend, stages
 
 
-def _print_estimate(work: Work, as_json: bool) -> None:
+def _print_estimate(work: RunInputs, as_json: bool) -> None:
     entries = estimate_run(work)
     if as_json:
         click.echo(json.dumps([entry._asdict() for entry in entries]))

@@ -7,20 +7,15 @@ from pathlib import Path
 import click
 
 from generation.errors import UserError
+from personamem_builder.cli.options import PATH, dataset_out_option, next_step, note
 
 
 @click.command(epilog="Example: personamem import-official downloads/PersonaMem --out personamem")
-@click.argument("path", required=False, type=click.Path(path_type=Path))
+@click.argument("path", required=False, type=PATH)
 @click.option("--hub", is_flag=True, help="Read the release from the Hub, at a pinned revision.")
 @click.option("--split", "splits", multiple=True, help="With --hub: only this split (repeatable).")
 @click.option("--revision", help="With --hub: another revision than the pinned one.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default="personamem",
-    show_default=True,
-    help="The dataset folder to write.",
-)
+@dataset_out_option()
 def import_official(path: Path | None, hub: bool, splits: tuple[str, ...], revision: str | None, out: Path) -> None:
     """Turn the official release into a dataset folder.
 
@@ -28,7 +23,7 @@ def import_official(path: Path | None, hub: bool, splits: tuple[str, ...], revis
     All faults are found and listed before anything is written.
     """
     from generation.tokenizer import load_encoding
-    from personamem_builder.dataset.official import import_from_hub, import_release
+    from personamem_builder.build.from_official import import_from_hub, import_release
 
     if hub == (path is not None):
         raise UserError(
@@ -40,21 +35,17 @@ def import_official(path: Path | None, hub: bool, splits: tuple[str, ...], revis
     _, vocabulary = load_encoding()
     click.echo(f"token counts: o200k_base, vocabulary from {vocabulary}", err=True)
     imported = import_release(path, out) if path is not None else import_from_hub(out, splits, revision)
-    for note in imported.notes:
-        click.echo(f"note: {note}", err=True)
+    for text in imported.notes:
+        note(text)
     for name, split in imported.manifest["splits"].items():
         strangers = imported.strangers[name]
         mismatches = f"{len(strangers)} mismatch{'' if len(strangers) == 1 else 'es'}"
         click.echo(f"{name}: {split['questions']} questions, {split['shared_contexts']} contexts, {mismatches}")
         if strangers:
-            click.echo(
-                f"note: {name}: {len(strangers)} contexts, such as {strangers[0]}, show another user than an earlier "
-                "one of the same persona_id: intervals, and memory=wrong-user, take them for one user",
-                err=True,
+            note(
+                f"{name}: {len(strangers)} contexts, such as {strangers[0]}, show another user than an earlier one of "
+                "the same persona_id: intervals, and memory=wrong-user, take them for one user"
             )
     click.echo(f"{out}: digest {imported.manifest['digest']}")
     first = next(iter(imported.manifest["splits"]))
-    click.echo(
-        f"next: personamem eval --tasks personamem_{first} --model personamem-floor --model_args policy=longest",
-        err=True,
-    )
+    next_step(f"personamem eval --tasks personamem_{first} --model personamem-floor --model_args policy=longest")

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from personamem_builder.cli.options import chosen_split, dataset_argument, dataset_folder, split_option
+
 
 @click.command()
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
-@click.option("--split", help="The split. [default: the first of the dataset]")
+@dataset_argument
+@split_option
 @click.option(
     "--question",
     "question_id",
@@ -36,14 +38,13 @@ def inspect(folder: Path | None, split: str | None, question_id: str | None, ful
     personamem inspect personamem --split 32k --question 89968a68
     """
     from personamem_builder import inspection
-    from personamem_builder.dataset.locate import resolve_data
 
     if format_ is not None and question_id is None:
         raise click.UsageError("--format needs --question")
     if format_ is not None and full:
         raise click.UsageError("--format and --full exclude each other")
-    folder = folder or resolve_data().folder
-    split = inspection.chosen_split(folder, split)
+    folder = dataset_folder(folder)
+    split = chosen_split(folder, split)
     if question_id is None:
         _list(inspection.question_list(folder, split), f"next: personamem inspect {folder} --split {split} --question")
         return
@@ -59,8 +60,8 @@ def inspect(folder: Path | None, split: str | None, question_id: str | None, ful
 
 
 def _list(rows: Sequence[tuple[str, ...]], following: str) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    from personamem_builder.text_table import text_table
+
     if rows:
+        click.echo(text_table(rows))
         click.echo(f"{following} {rows[0][0]}", err=True)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from generation.errors import UserError
-from generation.reading import as_one, clean, clean_text, read_json
+from generation.reading import clean, clean_text
+from personamem_builder.cli.options import PATH, dataset_out_option, json_option
 from personamem_builder.persona_bench.records import TASKS
 
 if TYPE_CHECKING:
-    from personamem_builder.persona_bench.report import Report
+    from personamem_builder.persona_bench.report import BenchReport
+    from personamem_builder.persona_bench.runs import Run
+    from personamem_builder.results.files import ReadRuns
 
 _PIPED_WIDTH: Final = 120
 
@@ -29,14 +30,8 @@ def persona_bench() -> None:
 @persona_bench.command(
     "import", epilog="Example: personamem persona-bench import Raw_Data_Postized.json --out persona_bench"
 )
-@click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default="persona_bench",
-    show_default=True,
-    help="The dataset folder to write.",
-)
+@click.argument("file", type=PATH)
+@dataset_out_option("persona_bench")
 @click.option(
     "--seed",
     type=click.IntRange(-(2**63), 2**63 - 1),
@@ -62,24 +57,13 @@ def import_(file: Path, out: Path, seed: int) -> None:
 
 
 @persona_bench.command("audit", epilog="Example: personamem persona-bench audit persona_bench")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 def audit(folder: Path) -> None:
     """Scan the items of a FOLDER for what they must not show, and probe shortcuts to their labels.
 
     Ends with exit code 1 if anything leaks.
     """
     show_audit(folder)
-
-
-def is_persona_bench(path: Path) -> bool:
-    """Say whether a path is a PERSONA-Bench folder."""
-    from personamem_builder.persona_bench.write import FORMAT, MANIFEST
-
-    try:
-        content = read_json(path / MANIFEST)
-    except UserError:
-        return False
-    return isinstance(content, dict) and content.get("format") == FORMAT
 
 
 def show_audit(folder: Path) -> None:
@@ -94,8 +78,8 @@ def show_audit(folder: Path) -> None:
 
 
 @persona_bench.command("report", epilog="Example: personamem persona-bench report results/")
-@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.argument("results", nargs=-1, type=PATH)
+@json_option()
 def report(results: tuple[Path, ...], as_json: bool) -> None:
     """Show what models and floors score in each condition, and how conditions differ.
 
@@ -106,25 +90,27 @@ def report(results: tuple[Path, ...], as_json: bool) -> None:
     table that the source published, with the floors that reach its cells.
     """
     from personamem_builder.persona_bench.report import to_json
+    from personamem_builder.persona_bench.runs import read_runs
+    from personamem_builder.results.files import left_out
 
-    content = read_bench(results or (Path("results"),))
+    content = make_bench_report(read_runs(results or (Path("results"),)))
     values = json.dumps(clean(to_json(content)), indent=2, ensure_ascii=False) if as_json else bench_text(content)
     click.echo(values)
     if content.unreadable:
-        raise as_one(content.unreadable, "not everything could be read; what is shown is without:")
+        raise left_out(content.unreadable)
 
 
-def read_bench(results: Sequence[Path]) -> Report:
-    """Read PERSONA-Bench results, and print notes on them."""
+def make_bench_report(read: ReadRuns[Run]) -> BenchReport:
+    """Make a report on runs of PERSONA-Bench, and print notes on them."""
     from personamem_builder.persona_bench.report import make_report
 
-    content = make_report(results)
+    content = make_report(read)
     for note in content.notes:
         click.echo(f"note: {note}", err=True)
     return content
 
 
-def bench_text(content: Report) -> str:
+def bench_text(content: BenchReport) -> str:
     """Return a report in plain text, as wide as the terminal."""
     from personamem_builder.persona_bench.report import render_report
 
@@ -132,7 +118,7 @@ def bench_text(content: Report) -> str:
 
 
 @persona_bench.command("evaluate-log", epilog="Example: personamem persona-bench evaluate-log log.jsonl --task impact")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=PATH)
 @click.option("--task", type=click.Choice(TASKS), required=True, help="What the log answers.")
 def evaluate_log(file: Path, task: str) -> None:
     """Score a FILE of logged outputs, by the rules of the source's log evaluator and by ours."""

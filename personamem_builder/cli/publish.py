@@ -6,9 +6,11 @@ from pathlib import Path
 
 import click
 
+from personamem_builder.cli.options import PATH, next_step
+
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PATH)
 @click.argument("repo_id")
 @click.option("--tag", required=True, envvar="PERSONAMEM_PUBLISH_TAG", help="The version: v1.0.0.")
 @click.option("--private", is_flag=True, help="Make a new repository private.")
@@ -41,22 +43,24 @@ def publish(
 
     personamem publish personamem ORG/NAME --tag v1.0.0 --dry-run
     """
-    from personamem_builder.official.hub import download_dataset
-    from personamem_builder.publish.push import current_version, describe, make_plan, push
-    from personamem_builder.publish.release import Wishes, prepare, write_back
+    from personamem_builder.hub.download import download_dataset
+    from personamem_builder.publish.plan import current_version, describe, make_plan
+    from personamem_builder.publish.push import push
+    from personamem_builder.publish.release import ReleaseRequest, prepare_release, write_back
 
     there = current_version(repo_id, branch)
     previous = download_dataset(repo_id, there[0]) if there else None
-    release = prepare(folder, Wishes(repo_id, tag, changes, allow_failed_audit, superseded_by), previous)
-    plan = make_plan(repo_id, release.files, tag, branch=branch, private=private)
+    request = ReleaseRequest(repo_id, tag, changes, allow_failed_audit, superseded_by)
+    files = prepare_release(folder, request, previous)
+    plan = make_plan(repo_id, files, tag, branch=branch, private=private)
     click.echo(describe(plan))
     if dry_run:
         click.echo("nothing was changed (--dry-run)", err=True)
         return
-    write_back(folder, release)
-    pushed = push(plan, release.files)
+    write_back(folder, files)
+    pushed = push(plan, files)
     if pushed.done:
-        click.echo(f"{repo_id} {tag}: commit {pushed.commit}, read back, all {len(release.files)} files are the same")
+        click.echo(f"{repo_id} {tag}: commit {pushed.commit}, read back, all {len(files)} files are the same")
     else:
         click.echo(f"{repo_id} {tag} holds exactly this already: nothing to do")
-    click.echo(f"next: personamem download {repo_id} --revision {tag}", err=True)
+    next_step(f"personamem download {repo_id} --revision {tag}")

@@ -12,13 +12,14 @@ from generation.errors import UserError
 from generation.llm.ledger import check_budget
 from generation.store import RunStore
 from personamem_builder.cli.audit import audit_installed
+from personamem_builder.cli.options import PATH, json_option, run_argument
 
 if TYPE_CHECKING:
-    from personamem_builder.refine.refine import Outcome
+    from personamem_builder.refine.refine import Refinement
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "--rounds",
     type=click.IntRange(0, 100),
@@ -48,18 +49,18 @@ if TYPE_CHECKING:
 @click.option("--at-least", type=int, default=4, show_default=True, help="Right answers that drop a question.")
 @click.option(
     "--gates",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="YAML file of limits. [default: those of `personamem audit`]",
 )
 @click.option(
     "--config",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="The configuration of the run: for prices, and for topic banks of one's own.",
 )
 @click.option(
     "--budget", type=float, help="US dollars that the calls of the run may cost, those of `generate` included."
 )
-@click.option("--json", "as_json", is_flag=True, envvar="PERSONAMEM_REFINE_JSON", help="Print the funnel as JSON.")
+@json_option("Print the funnel as JSON.", "PERSONAMEM_REFINE_JSON")
 def refine(
     run: Path,
     rounds: int,
@@ -86,11 +87,11 @@ def refine(
     check_budget(budget)
     with audit_installed():
         from personamem_builder.audit.gates import read_gates
-        from personamem_builder.refine.no_context import Filter
+        from personamem_builder.refine.no_context import NoContextFilter
         from personamem_builder.refine.refine import Settings
         from personamem_builder.refine.refine import refine as refine_run
 
-    filter_ = Filter(no_context, votes, at_least) if no_context else None
+    filter_ = NoContextFilter(no_context, votes, at_least) if no_context else None
     settings = Settings(rounds, read_gates(gates), _writer(backends), filter_)
     outcome = refine_run(RunStore(run), settings, config, budget)
     if as_json:
@@ -127,13 +128,13 @@ def _writer(backends: tuple[str, ...]) -> str | None:
     return writer
 
 
-def _as_json(outcome: Outcome) -> dict[str, object]:
+def _as_json(outcome: Refinement) -> dict[str, object]:
     if outcome.refined is not None:
         return outcome.refined.published()
     return {"missed_at_first": list(outcome.missed_at_first), "missed_at_last": list(outcome.missed_at_last)}
 
 
-def _print(run: Path, outcome: Outcome) -> None:
+def _print(run: Path, outcome: Refinement) -> None:
     first, last = outcome.missed_at_first, outcome.missed_at_last
     refined = outcome.refined
     if refined is None:

@@ -10,13 +10,15 @@ import click
 
 from generation.errors import UserError
 from generation.reading import as_one, clean, clean_text
+from personamem_builder.cli.options import PATH, json_option
 
 if TYPE_CHECKING:
-    from personamem_builder.persona_bench.report import Report as BenchReport
-    from personamem_builder.report.content import Report
-    from personamem_builder.report.questions import Questions
-    from personamem_builder.report.runs import Run
-    from personamem_builder.report.table import Table
+    from personamem_builder.persona_bench.report import BenchReport
+    from personamem_builder.report.question_columns import Questions
+    from personamem_builder.report.report import Report
+    from personamem_builder.report.table import ScoreTable
+    from personamem_builder.results.files import ResultsFile
+    from personamem_builder.results.runs import Run
 
 _PIPED_WIDTH = 120
 _Form = Literal["text", "json", "markdown", "latex"]
@@ -26,8 +28,8 @@ _Form = Literal["text", "json", "markdown", "latex"]
     short_help="Show what models and floors score, with intervals.",
     epilog="Example: personamem report results/ --html report.html --compare MODEL-A MODEL-B",
 )
-@click.argument("results", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON; `personamem_builder.report.json_form` defines it.")
+@click.argument("results", nargs=-1, type=PATH)
+@json_option("Print JSON; `personamem_builder.report.json_form` defines it.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print tables in GitHub Markdown.")
 @click.option("--latex", "as_latex", is_flag=True, help="Print tables in LaTeX, for the package booktabs.")
 @click.option(
@@ -49,7 +51,7 @@ _Form = Literal["text", "json", "markdown", "latex"]
 )
 @click.option(
     "--hard",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="Also score the questions that `personamem audit --export-hard` wrote.",
 )
@@ -81,36 +83,35 @@ def report(
     The page of --html and the files of --plots also show what scores depend on: question type, distance and
     place of the evidence, updates, topic, what wrong answers assert, confidence, letters.
     """
-    from personamem_builder.persona_bench.runs import find_results
-    from personamem_builder.report.questions import find_questions
-    from personamem_builder.report.runs import left_out, read_all, read_runs
+    from personamem_builder.report.question_columns import find_questions
+    from personamem_builder.results.files import find_results, left_out
+    from personamem_builder.results.runs import read_found
 
     form = _form(as_json, as_markdown, as_latex)
     if plots:
-        from personamem_builder.report.draw import check_matplotlib
+        from personamem_builder.report.png import check_matplotlib
 
         check_matplotlib()
-    results = results or (Path("results"),)
-    found = find_results(results)
-    bench, unreadable = _read_bench(found.files)
-    own = [path for path in results if path not in found.alone]
+    found = find_results(results or [Path("results")])
+    bench_files = [file for file in found.files if file.tasks("PERSONA-Bench")]
+    bench, unreadable = _read_bench(bench_files)
+    own = [file for file in found.files if not file.is_only("PERSONA-Bench")]
     # Without results of PERSONA-Bench it is an error that there are none of personamem.
-    reading = read_all(own) if found.files else read_runs(own)
+    reading = read_found(found._replace(files=own), may_be_none=bool(bench_files))
     unreadable += reading.unreadable
     if bench and not reading.runs and (form in ("markdown", "latex") or any((html, plots, compare, data, hard))):
         raise UserError(
             "results of PERSONA-Bench are reported as text or JSON only",
             "leave out the other options" + (f"; {left_out(unreadable).message}" if unreadable else ""),
         )
-    notes = [note for note in reading.notes if not any(note.startswith(f"left out {path}: ") for path in found.alone)]
-    for note in notes:
+    for note in reading.notes:
         click.echo(f"note: {note}", err=True)
     questions = find_questions(reading.runs, data) if reading.runs else None
     unreadable += [*questions.damaged, *questions.misfits.values()] if questions else []
     runs = [run for run in reading.runs if questions and run not in questions.misfits]
     if not runs and bench is None:
         raise as_one(unreadable)
-    content = _make(runs, questions, hard, compare, notes, unreadable) if questions and runs else None
+    content = _make(runs, questions, hard, compare, reading.notes, unreadable) if questions and runs else None
     for reason in questions.lacking.values() if questions and (html or plots) else ():
         click.echo(f"note: some plots are left out, and floors that are not in the results: {reason}", err=True)
     click.echo(_printed(content, bench, form, unreadable, with_comparisons=bool(compare)))
@@ -128,17 +129,16 @@ def _form(as_json: bool, as_markdown: bool, as_latex: bool) -> _Form:
     return "json" if as_json else "markdown" if as_markdown else "latex" if as_latex else "text"
 
 
-def _read_bench(files: Sequence[Path]) -> tuple[BenchReport | None, list[UserError]]:
+def _read_bench(files: Sequence[ResultsFile]) -> tuple[BenchReport | None, list[UserError]]:
     """Read the results of PERSONA-Bench, if there are any; what is wrong with them hides no others."""
-    from personamem_builder.cli.persona_bench import read_bench
+    from personamem_builder.cli.persona_bench import make_bench_report
+    from personamem_builder.persona_bench.runs import read_files
 
-    if not files:
-        return None, []
     try:
-        bench = read_bench(files)
+        reading = read_files(files)
+        return (make_bench_report(reading) if reading.runs else None), [*reading.unreadable]
     except UserError as error:
         return None, [error]
-    return bench, list(bench.unreadable)
 
 
 def _make(
@@ -150,7 +150,7 @@ def _make(
     unreadable: Sequence[UserError],
 ) -> Report:
     """Make the report; where a side of a comparison is not there, what could not be read may be it."""
-    from personamem_builder.report.content import make_report
+    from personamem_builder.report.report import make_report
 
     try:
         return make_report(runs, questions, hard=hard, pair=pair, notes=notes)
@@ -210,9 +210,9 @@ def _write(content: Report, html: Path | None, plots: Path | None) -> None:
         raise UserError(f"{error.filename}: {error.strerror}", "name a place that can be written") from error
 
 
-def _next_step(tables: Sequence[Table]) -> str | None:
+def _next_step(tables: Sequence[ScoreTable]) -> str | None:
     """Name the run that the tables lack most: the floors, or a model without its context."""
-    from personamem_builder.report.runs import FULL
+    from personamem_builder.memory.controls import Full
 
     tables = [table for table in tables if table.limit is None]
     for table in tables:
@@ -221,7 +221,7 @@ def _next_step(tables: Sequence[Table]) -> str | None:
             return f"next: personamem eval --tasks {table.task} {floor}  (what a shortcut scores)"
     for table in tables:
         models = [
-            row for row in table.rows if not row.is_floor and row.score and row.memory == FULL and row.has_context
+            row for row in table.rows if not row.is_floor and row.score and row.memory == Full.name and row.has_context
         ]
         if lone := [row.model for row in models if row.paired_difference is None]:
             task = f"{table.task}_nocontext"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from generation.resources import data_dir
+from personamem_builder.cli.options import next_step
 
 
 @click.group()
@@ -24,9 +25,7 @@ def install() -> None:
     from personamem_builder.evaluation.install import install_tasks
 
     click.echo(install_tasks())
-    click.echo(
-        "next: lm_eval --tasks personamem_32k --model hf --model_args pretrained=MODEL --apply_chat_template", err=True
-    )
+    next_step("lm_eval --tasks personamem_32k --model hf --model_args pretrained=MODEL --apply_chat_template")
 
 
 @tasks.command()

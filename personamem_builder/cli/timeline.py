@@ -9,11 +9,12 @@ import click
 from generation.errors import UserError
 from generation.records import History, Persona
 from generation.store import RunStore
-from personamem_builder.timeline import draw_timeline, timeline_text, topic_history
+from personamem_builder.cli.options import PATH, run_argument
+from personamem_builder.evolution import draw_timeline, timeline_text, topic_history
 
 
 @click.command()
-@click.argument("run", type=click.Path(path_type=Path))
+@run_argument
 @click.option(
     "--persona",
     "persona_id",
@@ -24,7 +25,7 @@ from personamem_builder.timeline import draw_timeline, timeline_text, topic_hist
     help="Number of the persona.",
 )
 @click.option("--topic", required=True, help="Id of the topic, e.g. travelPlanning.")
-@click.option("--out", type=click.Path(path_type=Path), help="Also draw a picture: a path that ends in .svg or .png.")
+@click.option("--out", type=PATH, help="Also draw a picture: a path that ends in .svg or .png.")
 def timeline(run: Path, persona_id: int, topic: str, out: Path | None) -> None:
     """Show how the preferences of a persona evolve in a topic, from the folder of a RUN.
 

@@ -7,29 +7,25 @@ from typing import TYPE_CHECKING
 
 import click
 
+from personamem_builder.cli.options import PATH, dataset_argument, dataset_folder, note, splits_option
+
 if TYPE_CHECKING:
     from personamem_builder.view.site import Site
 
 
 @click.command(short_help="Open a page to read the histories, questions and answers.")
-@click.argument("folder", required=False, type=click.Path(path_type=Path))
-@click.option(
-    "--split",
-    "splits",
-    multiple=True,
-    envvar="PERSONAMEM_VIEW_SPLIT",
-    help="Only this split (repeatable). [default: all of the dataset]",
-)
+@dataset_argument
+@splits_option("all of the dataset", "PERSONAMEM_VIEW_SPLIT")
 @click.option(
     "--results",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     envvar="PERSONAMEM_VIEW_RESULTS",
     help="Results of `personamem eval`, files or folders (repeatable): answers are shown beside the options.",
 )
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port. [default: a free one]")
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the page to this folder, and serve nothing.")
+@click.option("--out", type=PATH, help="Write the page to this folder, and serve nothing.")
 def view(
     folder: Path | None, splits: tuple[str, ...], results: tuple[Path, ...], port: int, no_open: bool, out: Path | None
 ) -> None:
@@ -43,20 +39,18 @@ def view(
     personamem view personamem --split 32k --out page
     """
     from personamem_builder.cli import print_error
-    from personamem_builder.dataset.locate import resolve_data
-    from personamem_builder.report.runs import left_out, read_runs
+    from personamem_builder.results.files import left_out
+    from personamem_builder.results.runs import read_runs
     from personamem_builder.view.site import Site
     from personamem_builder.view.write import write_site
 
-    folder = folder or resolve_data().folder
+    folder = dataset_folder(folder)
     reading = read_runs(results) if results else None
-    for note in reading.notes if reading else ():
-        click.echo(f"note: {note}", err=True)
+    for text in reading.notes if reading else ():
+        note(text)
     site = Site(folder, splits, reading.runs if reading else ())
     if reading and len(site.answers) < len(reading.runs):
-        click.echo(
-            f"note: left out {len(reading.runs) - len(site.answers)} runs on splits that are not shown", err=True
-        )
+        note(f"left out {len(reading.runs) - len(site.answers)} runs on splits that are not shown")
     unreadable = left_out(reading.unreadable) if reading and reading.unreadable else None
     if out is None:
         if unreadable:  # before it serves, which may last

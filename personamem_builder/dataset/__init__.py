@@ -1,1 +1,1 @@
-"""The dataset folder: written, found, loaded."""
+"""The dataset folder, read: found, checked, loaded."""

@@ -15,10 +15,11 @@ from datasets.formatting import PythonFormatter, _register_formatter
 from datasets.packaged_modules.parquet.parquet import Parquet
 
 from generation.errors import UserError
-from personamem_builder.contexts import ContextStore, Message, open_contexts
+from personamem_builder.dataset.contexts import ContextStore, open_contexts
 from personamem_builder.dataset.folder import contexts_path, splits_in
 from personamem_builder.dataset.locate import remote_contexts
-from personamem_builder.official.hub import HubFile, download_files
+from personamem_builder.hub.download import HubFile, download_files
+from personamem_builder.schema import Message
 
 FORMAT_TYPE: Final = "personamem"
 _HUB: Final = re.compile(r"hf://datasets/(?P<repo_id>[^/]+/[^/@]+)@(?P<commit>[^/]+)")
@@ -78,9 +79,7 @@ def _formatted(dataset: Dataset, folder: str, splits: Iterable[str]) -> Dataset:
 class _Join:
     """Adds the context to the rows of a stream, which cannot be formatted.
 
-    Args:
-        folder: The dataset folder that holds the shared contexts, or its place on the Hub.
-        split: The split of the rows. On the Hub its contexts are read in part for as long as few are needed.
+    On the Hub the contexts of the split are read in part for as long as few are needed.
     """
 
     def __init__(self, folder: str, split: str) -> None:
@@ -140,7 +139,7 @@ class PersonaMem(Parquet):
             return dataset
         if isinstance(dataset, DatasetDict):
             return DatasetDict({name: _formatted(rows, self.base_path, [name]) for name, rows in dataset.items()})
-        return _formatted(dataset, self.base_path, splits_in(str(split), {"splits": list(self.info.splits)}))
+        return _formatted(dataset, self.base_path, splits_in(str(split), self.info.splits))
 
     def as_streaming_dataset(
         self, split: Any = None, *args: Any, **kwargs: Any

@@ -5,19 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from generation.errors import UserError
-from generation.files import file_digest
-from personamem_builder.manifest import FORMAT as FORMAT
-from personamem_builder.manifest import MANIFEST as MANIFEST
-from personamem_builder.manifest import is_dataset_folder as is_dataset_folder
-from personamem_builder.manifest import may_be_dataset as may_be_dataset
-from personamem_builder.manifest import read_manifest as read_manifest
+from generation.files import file_digest, json_digest
+from personamem_builder.manifest import ConfigName, Manifest, SplitEntry, data_files, read_manifest
 
 AUDIT: Final = "audit.json"
 
@@ -39,7 +35,14 @@ def contexts_path(split: str) -> str:
     return f"data/shared_contexts_{split}.parquet"
 
 
-def check_split(manifest: dict[str, Any], split: str, folder: Path) -> None:
+CONFIGS: Final[Mapping[ConfigName, Callable[[str], str]]] = {
+    "benchmark": questions_path,
+    "shared_contexts": contexts_path,
+}
+"""The two tables, the default one first, and where the file of a split lies."""
+
+
+def check_split(manifest: Manifest, split: str, folder: Path) -> None:
     """Raise if a dataset lacks a split.
 
     Raises:
@@ -52,20 +55,15 @@ def check_split(manifest: dict[str, Any], split: str, folder: Path) -> None:
         )
 
 
-def splits_in(expression: str | None, manifest: dict[str, Any]) -> list[str]:
-    """Return the splits that an expression of `datasets` speaks of, such as `32k[:10]+128k`; all for None."""
+def splits_in(expression: str | None, splits: Iterable[str]) -> list[str]:
+    """Return those of some splits that an expression of `datasets` names, such as `32k[:10]+128k`; all for None."""
     parts = {part.partition("[")[0].strip() for part in ("all" if expression is None else expression).split("+")}
-    return [split for split in manifest["splits"] if split in parts or "all" in parts]
+    return [split for split in splits if split in parts or "all" in parts]
 
 
-def dataset_digest(splits: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the digest of a dataset: that of the digests of its tables.
-
-    Args:
-        splits: The splits as the manifest has them.
-    """
-    digests = {split: entry["digests"] for split, entry in splits.items()}
-    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+def dataset_digest(splits: Mapping[str, SplitEntry]) -> str:
+    """Return the digest of a dataset: that of the digests of its tables."""
+    return json_digest({split: entry["digests"] for split, entry in splits.items()})
 
 
 def content_digest(table: pa.Table) -> str:
@@ -83,9 +81,7 @@ def content_digest(table: pa.Table) -> str:
 def changed_files(folder: Path, names: Iterable[str] | None = None) -> list[str]:
     """Return the data files that are missing or whose bytes are not those of the manifest.
 
-    Args:
-        folder: The dataset folder.
-        names: The files to look at, as the manifest names them; all by default.
+    `names`, as the manifest has them, are the files to look at; all by default.
     """
     files = read_manifest(folder)["files"]
     return [
@@ -93,6 +89,19 @@ def changed_files(folder: Path, names: Iterable[str] | None = None) -> list[str]
         for name in (files if names is None else names)
         if name not in files or not (folder / name).is_file() or file_digest(folder / name) != files[name]["sha256"]
     ]
+
+
+def check_files(folder: Path, splits: Iterable[str]) -> None:
+    """Raise unless the files of some splits are as they were written.
+
+    Raises:
+        UserError: They are not; all such files are named.
+    """
+    if damaged := changed_files(folder, data_files(splits)):
+        raise UserError(
+            f"{folder}: {', '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} not as the manifest says",
+            "build, import or download the dataset again",
+        )
 
 
 def is_whole(folder: Path) -> bool:
@@ -103,13 +112,8 @@ def is_whole(folder: Path) -> bool:
         return False
 
 
-def warn_if_superseded(manifest: dict[str, Any], origin: str) -> None:
-    """Warn, once in a process, if a dataset says that another version has taken its place.
-
-    Args:
-        manifest: The manifest of the dataset.
-        origin: The dataset, in words.
-    """
+def warn_if_superseded(manifest: Manifest, origin: str) -> None:
+    """Warn, once in a process, if a dataset, `origin` in words, says that another version has taken its place."""
     if (newer := manifest.get("superseded_by")) and manifest["digest"] not in _superseded:
         _superseded.add(manifest["digest"])
         # The caller's line is in `datasets`, lm-eval or a command of ours: it would say nothing.

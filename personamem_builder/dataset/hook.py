@@ -111,8 +111,8 @@ def _folder(path: str, data_dir: str | None, revision: str | None) -> Path | Non
     from pathlib import Path
 
     from generation.errors import UserError
-    from personamem_builder.dataset.folder import is_dataset_folder
     from personamem_builder.dataset.locate import ENVIRONMENT, find_folder, resolve_data
+    from personamem_builder.manifest import is_dataset_folder
     from personamem_builder.schema import SPLITS
 
     if path in SPLITS and not Path(path).exists():
@@ -134,11 +134,8 @@ def _is_ours(module: Any) -> bool:
     """Say whether what `datasets` read of a repository on the Hub is the card of a dataset of ours.
 
     So nothing is asked of the Hub to find out: `datasets` reads the card of any dataset.
-
-    Args:
-        module: What `dataset_module_factory` returned.
     """
-    from personamem_builder.dataset.front_matter import CONFIGS
+    from personamem_builder.dataset.folder import CONFIGS
 
     if not str(module.builder_kwargs.get("base_path")).startswith("hf://"):
         return False
@@ -158,8 +155,9 @@ def _warn_if_superseded(path: str, module: Any, kwargs: dict[str, Any]) -> None:
 
     from huggingface_hub import hf_hub_download
 
-    from personamem_builder.dataset.folder import MANIFEST, read_manifest, warn_if_superseded
-    from personamem_builder.official.hub import hub_failures
+    from personamem_builder.dataset.folder import warn_if_superseded
+    from personamem_builder.hub.failures import hub_failures
+    from personamem_builder.manifest import MANIFEST, read_manifest
 
     commit = str(module.builder_kwargs["base_path"]).removeprefix("hf://").partition("@")[2].strip("/")
     token = getattr(kwargs.get("download_config"), "token", None)
@@ -177,8 +175,9 @@ def _cached(path: str, kwargs: dict[str, Any]) -> Path | None:
 
     from huggingface_hub import try_to_load_from_cache
 
-    from personamem_builder.dataset.folder import MANIFEST, is_dataset_folder, questions_path, read_manifest
-    from personamem_builder.official.hub import hub_failures
+    from personamem_builder.dataset.folder import questions_path
+    from personamem_builder.hub.failures import hub_failures
+    from personamem_builder.manifest import MANIFEST, is_dataset_folder, read_manifest
 
     if path.count("/") != 1 or kwargs.get("data_dir") or kwargs.get("data_files") or Path(path).exists():
         return None

@@ -1,25 +1,17 @@
-"""Loading a dataset: lazily through `datasets`, as a plain stream, or written out in full."""
+"""Loading a dataset: lazily through `datasets`, or as a plain stream."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from itertools import groupby, islice
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from generation.files import replacing
-from personamem_builder.contexts import ContextStore
-from personamem_builder.dataset.check import read_questions as read_questions
-from personamem_builder.dataset.folder import contexts_path, read_manifest, splits_in
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import ContextStore
+from personamem_builder.dataset.folder import contexts_path, splits_in
 from personamem_builder.dataset.locate import resolve_data, split_folder
-from personamem_builder.schema import CONTEXT_SCHEMA
-
-_DICTIONARY_LIMIT: Final = 64 * 2**20
-"""Bytes of distinct text that a column's dictionary may hold: enough for one context, whose messages repeat."""
+from personamem_builder.manifest import read_manifest
+from personamem_builder.schema import QuestionRow
 
 
 def load_dataset(
@@ -47,9 +39,9 @@ def load_dataset(
 
     source = resolve_data(data, revision, contexts=False)
     # Of a config other than the questions `datasets` reads all splits.
-    splits = splits_in(None if "name" in kwargs else split, read_manifest(source.folder))
+    splits = splits_in(None if "name" in kwargs else split, read_manifest(source.folder)["splits"])
     if source.hub is not None:
-        from personamem_builder.official.hub import download_files
+        from personamem_builder.hub.download import download_files
 
         download_files(source.hub.repo_id, source.hub.commit, map(contexts_path, splits))
     for name in splits:
@@ -59,7 +51,7 @@ def load_dataset(
 
 def iter_examples(
     split: str, *, data: str | os.PathLike[str] | None = None, revision: str | None = None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[QuestionRow]:
     """Yield the question rows of a split in file order, each with its `context`.
 
     Needs no cache on disk, and memory for the questions and about one context.
@@ -75,43 +67,5 @@ def iter_examples(
     folder = split_folder(resolve_data(data, revision, splits=[split]), split)
     store = ContextStore(folder)
     for row in read_questions(folder, split).to_pylist():
-        yield {**row, "context": store.messages(row["shared_context_id"], row["end_index_in_shared_context"])}
-
-
-def materialise(
-    split: str,
-    out: str | os.PathLike[str],
-    *,
-    data: str | os.PathLike[str] | None = None,
-    revision: str | None = None,
-    limit: int | None = None,
-) -> Path:
-    """Write one Parquet file whose rows hold their whole context, for tools that cannot join.
-
-    Rows of one context form a row group, whose dictionary keeps each message text once: the file stays near the
-    size of the shared contexts. A reader that decodes everything at once still needs memory for every copy.
-
-    Args:
-        split: Name of the split.
-        out: The file to write.
-        data: As in `load_dataset`.
-        revision: As in `load_dataset`.
-        limit: Write only the first rows.
-
-    Returns:
-        The path of the file.
-
-    Raises:
-        UserError: There is no such dataset or split.
-    """
-    folder = split_folder(resolve_data(data, revision, splits=[split]), split)
-    schema = read_questions(folder, split).schema.append(CONTEXT_SCHEMA.field("messages").with_name("context"))
-    rows = islice(iter_examples(split, data=folder), limit)
-    out = Path(out)
-    with (
-        replacing(out) as part,
-        pq.ParquetWriter(part, schema, compression="zstd", dictionary_pagesize_limit=_DICTIONARY_LIMIT) as writer,
-    ):
-        for _, group in groupby(rows, key=lambda row: row["shared_context_id"]):
-            writer.write_table(pa.Table.from_pylist(list(group), schema=schema))
-    return out
+        row["context"] = store.messages(row["shared_context_id"], row["end_index_in_shared_context"])
+        yield row

@@ -1,33 +1,20 @@
-"""Finding the data: a folder, a Hub repository, or the official release."""
+"""Finding the data: a folder, or a repository on the Hub."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from generation.errors import UserError
-from personamem_builder.contexts import GROUPS_KEPT, open_contexts
-from personamem_builder.dataset.folder import (
-    AUDIT,
-    MANIFEST,
-    check_split,
-    contexts_path,
-    is_dataset_folder,
-    is_whole,
-    may_be_dataset,
-    questions_path,
-    read_manifest,
-    warn_if_superseded,
-)
-from personamem_builder.schema import SCHEMA_VERSION
+from personamem_builder.dataset.contexts import GROUPS_KEPT, open_contexts
+from personamem_builder.dataset.folder import check_split, contexts_path, warn_if_superseded
+from personamem_builder.manifest import is_dataset_folder, may_be_dataset, read_manifest
 
 if TYPE_CHECKING:
-    from personamem_builder.official.hub import HubFile
+    from personamem_builder.hub.download import HubFile
 
 ENVIRONMENT: Final = "PERSONAMEM_DATA"
 """Environment variable that names the data: a folder, or `ORG/NAME` on the Hub."""
@@ -37,13 +24,7 @@ DEFAULT_FOLDER: Final = "personamem"
 
 @dataclass(frozen=True)
 class HubPlace:
-    """Where on the Hub a dataset is.
-
-    Attributes:
-        repo_id: `ORG/NAME`.
-        revision: What was asked for: a branch, tag or commit.
-        commit: The full sha of the commit that this is.
-    """
+    """Where on the Hub a dataset is: `ORG/NAME`, the revision asked for, and the full sha of its commit."""
 
     repo_id: str
     revision: str
@@ -52,13 +33,9 @@ class HubPlace:
 
 @dataclass(frozen=True)
 class DataSource:
-    """A dataset folder, and how it was found.
+    """A dataset folder, its content digest, and how it was found.
 
-    Attributes:
-        folder: The folder.
-        origin: In words, for the log and the results.
-        digest: Content digest of the dataset.
-        hub: Where it was downloaded from; None if it is the user's own folder, or was made here.
+    `origin` says that in words, for the log and the results; `hub` is None for the user's own folder, or one made here.
     """
 
     folder: Path
@@ -82,7 +59,6 @@ def resolve_data(
     *,
     splits: Sequence[str] = (),
     contexts: bool = True,
-    official_split: str | None = None,
 ) -> DataSource:
     """Find a dataset folder, downloading it when it is named by its place on the Hub.
 
@@ -92,52 +68,54 @@ def resolve_data(
         revision: Branch, tag or commit on the Hub; ignored for folders.
         splits: The splits that are needed, all by default: of a dataset on the Hub the others are not fetched.
         contexts: Whether to fetch the shared contexts too.
-        official_split: Where nothing else is found, fetch this split of the official release from the Hub, at the
-            pinned revision, and convert it once into the cache.
 
     Raises:
         UserError: Nothing is found, or what is named is no dataset of ours.
     """
-    named = data or os.environ.get(ENVIRONMENT)
-    folder = find_folder(named)
-    if folder is None and named:
-        return _named(str(named), revision, splits, contexts)
-    if folder is None and may_be_dataset(Path(DEFAULT_FOLDER)):
-        read_manifest(Path(DEFAULT_FOLDER))  # says what is wrong with it
-    if folder is not None:
-        origin = str(folder)
-    elif official_split:
-        folder, origin = _official(official_split)
-    else:
+    source = find_data(data, revision, splits=splits, contexts=contexts)
+    if source is None:
         raise UserError(
             f"no data: neither a folder nor ORG/NAME was given, {ENVIRONMENT} is not set, and ./{DEFAULT_FOLDER} is "
             "no dataset folder",
             "make one: personamem import-official FOLDER --out personamem",
         )
-    return _source(folder, origin)
+    return source
+
+
+def find_data(
+    data: str | os.PathLike[str] | None, revision: str | None, *, splits: Sequence[str], contexts: bool
+) -> DataSource | None:
+    """Return what `resolve_data` does, or None where nothing is named and no folder found.
+
+    Raises:
+        UserError: What is named is no dataset of ours.
+    """
+    named = data or os.environ.get(ENVIRONMENT)
+    folder = find_folder(named)
+    if folder is not None:
+        return source_of(folder, str(folder))
+    if named:
+        return _named(str(named), revision, splits, contexts)
+    if may_be_dataset(Path(DEFAULT_FOLDER)):
+        read_manifest(Path(DEFAULT_FOLDER))  # says what is wrong with it
+    return None
 
 
 def hub_source(
     repo_id: str, revision: str | None = None, splits: Sequence[str] = (), *, contexts: bool = True
 ) -> DataSource:
-    """Download a dataset from the Hub, whatever folder bears its name here.
-
-    Args:
-        repo_id: `ORG/NAME`.
-        revision: Branch, tag or commit; None for the newest commit.
-        splits: As in `resolve_data`.
-        contexts: As in `resolve_data`.
+    """Download a dataset from the Hub, whatever folder bears its name here; see `resolve_data`.
 
     Raises:
         UserError: It cannot be had, or is no dataset of ours.
     """
-    from personamem_builder.official.hub import download_dataset
+    from personamem_builder.hub.download import download_dataset
 
     if repo_id.count("/") != 1:
         raise UserError(f"{repo_id!r} cannot be a dataset on the Hub", "give ORG/NAME")
     folder = download_dataset(repo_id, revision, splits, contexts=contexts)
     place = HubPlace(repo_id, revision or "main", folder.name)
-    return _source(folder, f"{repo_id}@{place.revision} on the Hub", place)
+    return source_of(folder, f"{repo_id}@{place.revision} on the Hub", place)
 
 
 def remote_contexts(repo_id: str, commit: str, split: str, shared_context_ids: Iterable[str]) -> HubFile | None:
@@ -146,16 +124,10 @@ def remote_contexts(repo_id: str, commit: str, split: str, shared_context_ids: I
     It is downloaded as a whole, and verified, if as many of its row groups are needed as would not be kept in memory,
     since these would be fetched again and again; or if all are.
 
-    Args:
-        repo_id: `ORG/NAME`.
-        commit: The full sha of the commit.
-        split: The split.
-        shared_context_ids: The contexts that are needed.
-
     Raises:
         UserError: The Hub fails, or it has another file than the manifest speaks of.
     """
-    from personamem_builder.official.hub import HubFile, download_files
+    from personamem_builder.hub.download import HubFile, download_files
 
     folder = download_files(repo_id, commit, [])
     name = contexts_path(split)
@@ -179,39 +151,6 @@ def split_folder(source: DataSource, split: str) -> Path:
     return source.folder
 
 
-def copy_dataset(folder: Path, out: Path, splits: Sequence[str] = ()) -> Path:
-    """Copy a dataset folder out of the Hub's cache.
-
-    Args:
-        folder: The folder in the cache.
-        out: The folder to make; it is either whole or absent.
-        splits: The splits to copy, all by default.
-
-    Returns:
-        The new folder.
-
-    Raises:
-        UserError: There is something else already, or it cannot be written.
-    """
-    files = read_manifest(folder)["files"]
-    wanted = {path(split) for split in splits for path in (questions_path, contexts_path)}
-    names = [name for name in files if name in wanted or not splits]
-    names += [name for name in ("README.md", MANIFEST, AUDIT) if (folder / name).is_file()]
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"{out} exists and is not empty", "choose another --out, or delete it")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as parts:
-            part = Path(parts) / "dataset"
-            for name in names:
-                (part / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(folder / name, part / name)  # what the links of the cache point to
-            part.replace(out)
-    except OSError as error:
-        raise UserError(f"{out} cannot be written: {error}", "make space there, or choose another --out") from error
-    return out
-
-
 def cache_folder() -> Path:
     """Return the folder for datasets that are made when they are needed, beside the Hub's cache; it is there.
 
@@ -228,7 +167,8 @@ def cache_folder() -> Path:
     return folder
 
 
-def _source(folder: Path, origin: str, hub: HubPlace | None = None) -> DataSource:
+def source_of(folder: Path, origin: str, hub: HubPlace | None = None) -> DataSource:
+    """Return a dataset folder as a source, with a warning if another version has taken its place."""
     manifest = read_manifest(folder)
     warn_if_superseded(manifest, origin)
     return DataSource(folder, origin, manifest["digest"], hub)
@@ -239,17 +179,3 @@ def _named(name: str, revision: str | None, splits: Sequence[str], contexts: boo
     if Path(name).expanduser().exists() or repo_id.count("/") != 1 or name.startswith((".", "/", "~")):
         read_manifest(Path(name).expanduser())  # says what is wrong with it
     return hub_source(repo_id, pinned or revision, splits, contexts=contexts)
-
-
-def _official(split: str) -> tuple[Path, str]:
-    from filelock import FileLock
-
-    from personamem_builder.dataset.official import import_from_hub
-    from personamem_builder.official.hub import OFFICIAL_REVISION
-
-    folder = cache_folder() / f"official-{OFFICIAL_REVISION[:12]}-{split}-v{SCHEMA_VERSION}"
-    with FileLock(folder.with_suffix(".lock")):  # the ranks of one run start together
-        if not is_whole(folder):
-            shutil.rmtree(folder, ignore_errors=True)
-            import_from_hub(folder, [split])
-    return folder, f"the official release on the Hub at revision {OFFICIAL_REVISION}, split {split}"

@@ -19,7 +19,7 @@ from typing import Any, Final
 from generation.errors import UserError
 from generation.resources import install_hint
 from generation.seeds import rng_for
-from personamem_builder.dataset.write import CANARY
+from personamem_builder.build.write import CANARY
 
 _PREFIX, _, _GUID = CANARY.rpartition(":")
 PREFIX: Final = f"{_PREFIX}:"
@@ -34,13 +34,9 @@ _DOUBTFUL: Final = 0.05
 
 @dataclass(frozen=True)
 class CanaryTest:
-    """What a test found.
+    """What a test found: log-likelihoods of the canary and, as their median, of `samples` random GUIDs.
 
-    Attributes:
-        canary_logprob: Log-likelihood of the canary.
-        median_logprob: The median of those of the random GUIDs.
-        rank: The rank of the canary, 1 for the likeliest; GUIDs that tie with it stand before it.
-        samples: How many random GUIDs there were.
+    The canary's `rank` is 1 for the likeliest; GUIDs that tie with it stand before it.
     """
 
     canary_logprob: float
@@ -60,13 +56,7 @@ class CanaryTest:
 
 
 def load_model(name: str, arguments: str, batch_size: str = "1", device: str | None = None) -> Any:
-    """Load a model as lm-eval does.
-
-    Args:
-        name: lm-eval's name of its kind.
-        arguments: Its arguments, as on lm-eval's command line.
-        batch_size: A number, or `auto`.
-        device: Where it runs; None to leave that to lm-eval.
+    """Load a model by its kind and arguments, as on lm-eval's command line.
 
     Raises:
         UserError: lm-eval is not installed or knows no such model, or the model cannot give log-likelihoods.
@@ -75,7 +65,7 @@ def load_model(name: str, arguments: str, batch_size: str = "1", device: str | N
         import lm_eval.models  # noqa: F401 (fills the registry)
     except ModuleNotFoundError as error:
         raise UserError(f"lm-eval is not installed ({error})", install_hint("eval")) from error
-    from personamem_builder.evaluation.run import model_class
+    from personamem_builder.evaluation.arguments import model_class
     from personamem_builder.evaluation.window import scores_no_loglikelihood
 
     model = model_class(name)
@@ -91,12 +81,7 @@ def load_model(name: str, arguments: str, batch_size: str = "1", device: str | N
 
 
 def measure(model: Any, samples: int = 200, seed: int = 0) -> CanaryTest:
-    """Rank the canary among random GUIDs.
-
-    Args:
-        model: A model of lm-eval.
-        samples: How many random GUIDs to compare with: the smallest possible p-value is `1 / (samples + 1)`.
-        seed: Seed of these.
+    """Rank the canary among random GUIDs: the smallest possible p-value is `1 / (samples + 1)`.
 
     Raises:
         UserError: The model cannot give log-likelihoods.

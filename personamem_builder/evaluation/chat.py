@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Literal
 
 from generation.errors import UserError
-from personamem_builder.memory.history import SPEAKER
+from personamem_builder.memory.sessions import spoken
+from personamem_builder.schema import Message
 
-Message = dict[str, str]
 Roles = Literal["normalised", "verbatim", "no_system"]
 
 _MARK: Final = re.compile(r"\[Session \d+\]\n")
@@ -29,7 +29,7 @@ def build_messages(
     roles: Roles,
     instruction: str | None = None,
 ) -> list[Message]:
-    """Return the message list for one question.
+    """Return the message list for one question, the last of which is the user's.
 
     Args:
         history: The context, cut at the question's end index; empty for a run without context.
@@ -38,9 +38,6 @@ def build_messages(
         roles: `normalised` (see `normalise`), `no_system` (the same, with the persona moved to the front of the
             first user message, for templates that know no system role), or `verbatim` (as stored).
         instruction: A system instruction of the user's, put before everything else.
-
-    Returns:
-        Messages of which the last one is the user's.
     """
     if roles == "verbatim":
         messages = [message.copy() for message in history] + [{"role": "user", "content": question}]
@@ -118,10 +115,9 @@ def to_text(messages: Sequence[Message]) -> str:
 def _labelled(message: Message) -> str:
     content = message["content"]
     mark = found[0] if (found := _MARK.match(content)) else ""
-    text = content[len(mark) :]
-    if message["role"] == "system" or SPEAKER.match(text):
+    if message["role"] == "system":
         return content
-    return f"{mark}{message['role'].capitalize()}: {text}"
+    return mark + spoken({"role": message["role"], "content": content[len(mark) :]})
 
 
 class RenderedPrompt(str):
@@ -139,12 +135,8 @@ class RenderedPrompt(str):
 class PromptRef(str):
     """Stands for a prompt that is rendered when its turn comes: a history would otherwise be held once per question.
 
-    As a string it is a digest, which is what lm-eval logs and caches by.
-
-    Attributes:
-        group: Prompts of one group share their history.
-        messages: Makes the message list.
-        templated: Whether the model's chat template is to be applied; else the messages become plain text.
+    As a string it is a digest, which is what lm-eval logs and caches by. Prompts of one `group` share their history.
+    Without the chat template (`templated`) the messages become plain text.
     """
 
     group: str
@@ -169,14 +161,10 @@ class PromptRef(str):
 
 
 def render(chat_template: Any, messages: Sequence[Message]) -> Any:
-    """Apply a model's chat template and make sure that nothing was lost.
-
-    Args:
-        chat_template: lm-eval's `LM.apply_chat_template`.
-        messages: The messages.
+    """Apply lm-eval's `LM.apply_chat_template` and make sure that nothing was lost.
 
     Returns:
-        What the template gives: text for local models, the encoded messages for chat endpoints.
+        Text for local models, the encoded messages for chat endpoints.
 
     Raises:
         UserError: The template refuses the messages, or its text lacks one of them. (lm-eval itself drops all system

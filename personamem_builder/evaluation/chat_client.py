@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import queue
 import ssl
@@ -13,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
-from generation.http import Address, HttpError, PrivateHeaders, post
-from generation.llm.failures import (
-    Named,
+from generation.http import Address, PrivateHeaders
+from generation.llm.chat_request import (
+    EndpointLabels,
     asked_wait,
     backoff,
     described,
@@ -23,15 +22,15 @@ from generation.llm.failures import (
     is_declined,
     is_refused,
     is_too_long,
-    lost,
     not_there,
     refuses_system,
+    send_chat,
 )
-from generation.llm.replies import ChatReply, Failure, error_body, read_reply, spoken
+from generation.llm.replies import ChatReply, RequestFailure, spoken
+from generation.llm.request_fields import RequestFields, refused_temperature
 from generation.progress import Waiting
 from generation.redaction import redact
-from personamem_builder.evaluation.chat_fields import Fields, refused_temperature
-from personamem_builder.evaluation.reply import Reply
+from personamem_builder.evaluation.responses import Reply
 
 MOST_AT_ONCE: Final = 256
 """Most requests under way at a time."""
@@ -54,7 +53,6 @@ class Endpoint:
     """Where and how questions are asked.
 
     Attributes:
-        address: Where requests go.
         headers: They hold the key.
         named: How errors name it.
         timeout: Seconds that one request may take.
@@ -65,20 +63,17 @@ class Endpoint:
 
     address: Address
     headers: PrivateHeaders
-    named: Named
+    named: EndpointLabels
     timeout: float
     tries: int
     at_once: int
     context: ssl.SSLContext | None = None
 
 
-class _Asked(NamedTuple):
-    """What came of a question.
+class _QuestionResult(NamedTuple):
+    """What came of a question: the reply, be it a failure, and where its text is still to be cut.
 
-    Attributes:
-        reply: That there is, be it a failure.
-        stops: Where the text is still to be cut.
-        error: For a failure, what is wrong with the endpoint if it never answered.
+    `error` says, for a failure, what is wrong with the endpoint if it never answered.
     """
 
     reply: Reply
@@ -89,10 +84,7 @@ class _Asked(NamedTuple):
 class ChatClient:
     """Asks one endpoint.
 
-    Args:
-        endpoint: Which.
-        clock: Tells the seconds.
-        wait: Waits so many seconds, or until the work is over, and says whether it is; the default waits for real.
+    `wait` waits so many seconds, or until the work is over, and says whether it is; the default waits for real.
     """
 
     def __init__(
@@ -106,7 +98,7 @@ class ChatClient:
         self._over = threading.Event()
         self._wait = wait or (lambda seconds: self._over.wait(seconds))
         self._lock = threading.Lock()
-        self._fields = Fields()
+        self._fields = RequestFields()
         self._answered = False
         self._done = self._total = 0
         self._waiting = Waiting(endpoint.address.place, clock, lambda: f"{self._done:,} of {self._total:,} done")
@@ -115,10 +107,7 @@ class ChatClient:
         """Yield the number of each question, its reply, and where to cut its text, as they come.
 
         The requests are made by threads that nobody waits for, so that what stops the program stops it at once.
-
-        Args:
-            count: How many questions.
-            payload: Gives the request of a question by its number, when its turn comes.
+        `payload` gives the request of a question by its number, when its turn comes.
 
         Raises:
             UserError: The endpoint cannot be used.
@@ -126,7 +115,7 @@ class ChatClient:
         self._total, self._done = count, 0
         self._over = threading.Event()
         tasks: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        results: queue.SimpleQueue[tuple[int, _Asked | BaseException]] = queue.SimpleQueue()
+        results: queue.SimpleQueue[tuple[int, _QuestionResult | BaseException]] = queue.SimpleQueue()
         workers = min(self._endpoint.at_once, count)
         for _ in range(workers):
             threading.Thread(target=self._work, args=(tasks, results, payload), daemon=True).start()
@@ -142,7 +131,7 @@ class ChatClient:
         count: int,
         workers: int,
         tasks: queue.SimpleQueue[int | None],
-        results: queue.SimpleQueue[tuple[int, _Asked | BaseException]],
+        results: queue.SimpleQueue[tuple[int, _QuestionResult | BaseException]],
     ) -> Iterator[tuple[int, Reply, list[str]]]:
         sent = under_way = failed_in_a_row = 0
         doubt: UserError | None = None
@@ -175,7 +164,7 @@ class ChatClient:
     def _work(
         self,
         tasks: queue.SimpleQueue[int | None],
-        results: queue.SimpleQueue[tuple[int, _Asked | BaseException]],
+        results: queue.SimpleQueue[tuple[int, _QuestionResult | BaseException]],
         payload: Callable[[int], Payload],
     ) -> None:
         while (number := tasks.get()) is not None:
@@ -187,17 +176,22 @@ class ChatClient:
             else:
                 results.put((number, asked))
 
-    def _ask(self, number: int, payload: Payload) -> _Asked:
+    def _ask(self, number: int, payload: Payload) -> _QuestionResult:
         """Ask until there is a reply, or no more sense in it."""
+        endpoint = self._endpoint
         tries = 0
         patience = _PATIENCE
         while True:
             fields = self._fields
-            result = self._send(fields.of(payload))
+            result = send_chat(
+                endpoint.address, fields.of(payload), endpoint.headers, endpoint.timeout, endpoint.context
+            )
             if isinstance(result, ChatReply):
                 if result.outcome != "failed":
                     self._answered = True
-                    return _Asked(Reply(result.text, result.outcome, result.finish_reason), fields.stops(payload))
+                    return _QuestionResult(
+                        Reply(result.text, result.outcome, result.finish_reason), fields.stops(payload)
+                    )
                 problem, asked = result.problem, 0.0
             else:
                 if self._adapt(fields, payload, result):
@@ -209,7 +203,7 @@ class ChatClient:
                 tries += 1
             wait = asked or backoff(number, tries, first=1.0, longest=_LONGEST_BACKOFF)
             patience -= wait
-            if tries >= self._endpoint.tries or patience < 0:
+            if tries >= endpoint.tries or patience < 0:
                 return _failed(f"{problem} (tried {tries} times)" if tries > 1 else problem)
             if self._over.is_set():
                 return _failed(problem)
@@ -217,34 +211,16 @@ class ChatClient:
             if self._wait(wait):
                 return _failed(problem)
 
-    def _send(self, body: Payload) -> ChatReply | Failure:
-        endpoint = self._endpoint
-        try:
-            response = post(
-                endpoint.address,
-                json.dumps(body).encode(),
-                endpoint.headers,
-                endpoint.timeout,
-                context=endpoint.context,
-            )
-        except HttpError as error:
-            return lost(error)
-        if response.status != 200:
-            return Failure(response.status, error_body(response.content), response.headers)
-        return read_reply(response.content)
-
-    def _adapt(self, sent: Fields, payload: Payload, failure: Failure) -> bool:
+    def _adapt(self, sent: RequestFields, payload: Payload, failure: RequestFailure) -> bool:
         """Leave out what the endpoint does not understand; say whether there is something else to send now."""
-        if failure.status not in (400, 422) or is_too_long(failure):
-            return False
-        simpler = sent.without(payload, str(failure.body))
+        simpler = sent.without(payload, failure)
         with self._lock:
             if self._fields == sent and simpler != sent:  # else another thread has been told already, and perhaps more
                 self._fields = simpler
                 _logger.warning("%s; requests are changed to fit: %s", redact(described(failure)), simpler)
         return simpler != sent
 
-    def _final(self, payload: Payload, failure: Failure) -> _Asked | None:
+    def _final(self, payload: Payload, failure: RequestFailure) -> _QuestionResult | None:
         """Return what comes of a question that no further try will answer, else None.
 
         Raises:
@@ -253,7 +229,7 @@ class ChatClient:
         named, said = self._endpoint.named, spoken(failure.body)
         if is_declined(failure):
             self._answered = True
-            return _Asked(Reply("", "refused", redact(described(failure))), [])
+            return _QuestionResult(Reply("", "refused", redact(described(failure))), [])
         if error := end_of_run(failure, named):
             raise UserError(redact(error.message), error.hint)
         if failure.unreachable and not self._answered:
@@ -283,5 +259,5 @@ def _has_system(payload: Payload) -> bool:
     return bool(payload.get("system")) or any(message.get("role") == "system" for message in payload["messages"])
 
 
-def _failed(reason: str, error: UserError | None = None) -> _Asked:
-    return _Asked(Reply("", "failed", redact(reason)), [], error)
+def _failed(reason: str, error: UserError | None = None) -> _QuestionResult:
+    return _QuestionResult(Reply("", "failed", redact(reason)), [], error)

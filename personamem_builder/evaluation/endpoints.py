@@ -16,17 +16,17 @@ from lm_eval.models.utils import postprocess_generated_text
 
 from generation.errors import UserError
 from generation.http import PrivateHeaders, address_of, is_header_value, trusted
+from generation.llm.chat_request import EndpointLabels
 from generation.llm.endpoint import DEFAULT_TIMEOUT
-from generation.llm.failures import Named
 from generation.progress import track
 from personamem_builder.evaluation.chat_client import MOST_AT_ONCE, ChatClient, Endpoint
-from personamem_builder.evaluation.reply import Reply
+from personamem_builder.evaluation.responses import Reply
 
 _MOST_TRIES: Final = 1000
 _LONGEST_TIMEOUT: Final = 86_400
 
 
-class _Asking(TemplateAPI):
+class _ClientModel(TemplateAPI):
     """What both models share: `generate_until` with a client of our own.
 
     lm-eval's, of `requests` and `aiohttp`, logs and raises errors that hold the headers, follows redirects, and takes
@@ -66,7 +66,7 @@ class _Asking(TemplateAPI):
         return Endpoint(
             address,
             self._headers(),
-            Named(address.shown, str(self.model), self._key_name, "base_url", self._path),
+            EndpointLabels(address.shown, str(self.model), self._key_name, "base_url", self._path),
             self.timeout,
             self.max_retries,
             self._concurrent,
@@ -99,14 +99,7 @@ class _Asking(TemplateAPI):
             ) from error
 
     def generate_until(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[Reply]:
-        """Ask all questions.
-
-        Returns:
-            A reply for each, in their order. One that failed is empty and says why.
-
-        Raises:
-            UserError: The endpoint cannot be used.
-        """
+        """Return a reply for each question, in their order; one that failed is empty and says why."""
         if any(len(request.args) > 2 for request in requests):
             raise UserError("this model takes text only", "use local-chat-completions for images")
         if not requests:
@@ -145,7 +138,7 @@ def _check(name: str, value: Any, least: float, most: float) -> None:
 
 
 @register_model("personamem-chat")
-class ChatEndpoint(_Asking, LocalChatCompletion):
+class ChatEndpoint(_ClientModel, LocalChatCompletion):
     """`local-chat-completions` with our client.
 
     It leaves out what is null or empty, such as `seed` after `--gen_kwargs '{"seed": null}'`.
@@ -156,7 +149,7 @@ class ChatEndpoint(_Asking, LocalChatCompletion):
 
 
 @register_model("personamem-anthropic")
-class AnthropicEndpoint(_Asking, AnthropicChat):
+class AnthropicEndpoint(_ClientModel, AnthropicChat):
     """`anthropic-chat-completions` with our client."""
 
     _key_name = "ANTHROPIC_API_KEY"

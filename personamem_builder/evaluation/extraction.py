@@ -8,10 +8,11 @@ repeat is bounded, so that the time they take grows no faster than the reply.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable
 from string import ascii_lowercase
 from typing import Final
+
+from personamem_builder.evaluation.reply_form import normal_form
 
 
 def extract_choice(text: str, n_options: int = 4, *, marked_only: bool = False) -> str | None:
@@ -43,7 +44,7 @@ def extract_choice(text: str, n_options: int = 4, *, marked_only: bool = False) 
         The lower-case letter, or None.
     """
     offered = _offered(n_options)
-    shown = _without_eliminated(_without_thinking(_in_one_form(text)))
+    shown = _without_eliminated(normal_form(text))
     named = _marked(shown)
     if named is None and not marked_only:
         named = _first(_IN_REPLY, _MARKER.sub("\n", shown).strip())
@@ -79,59 +80,13 @@ def v1_parity_letters(text: str, n_options: int = 4) -> str:
 
 def has_marker(text: str) -> bool:
     """Say whether a reply got as far as the marker of its answer; one that it thought of is none."""
-    return _SPAN.search(_without_thinking(_in_one_form(text))) is not None
+    return _SPAN.search(normal_form(text)) is not None
 
 
 def _offered(n_options: int) -> str:
     if not 1 <= n_options <= len(ascii_lowercase):
         raise ValueError(f"n_options is {n_options}: options are lettered from a to z")
     return ascii_lowercase[:n_options]
-
-
-# Typography that carries no meaning.
-
-_SAME_MARK: Final = str.maketrans(
-    {**dict.fromkeys("’‘‚", "'"), **dict.fromkeys("“”„«»", '"'), **dict.fromkeys("–—―−", " - ")}
-    | {**dict.fromkeys("【「『〔《", "["), **dict.fromkeys("】」』〕》", "]"), **dict.fromkeys("→⇒", ":")}
-    | {"。": ". ", "、": ", ", **dict.fromkeys("\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\xad")}
-)
-_SAME_FORM: Final = tuple(
-    (re.compile(pattern), form)
-    for pattern, form in (
-        (r"<(b|i|u|em|strong|code|mark|p|span|li)>([^<>]{0,300})</\1>", r"*\2*"),
-        (r"\\(?:text|math|bold|left|right|bf|rm|quad|displaystyle)[a-z]{0,10}", ""),  # \text{c} -> {c}
-        (r"\\(?=[^a-z0-9\s])", ""),  # escapes: <final\_answer>, \(c\)
-        # A letter set off by emphasis or quotes becomes "c" ("I" stays a pronoun), one in brackets (c).
-        (r"(?<![a-z0-9])[*_`~$\"']{1,4} ?([a-hj-z])([.:]?) ?[*_`~$\"']{1,4}(?![a-z0-9])", r'"\1"\2'),
-        (r"[(\[{<]{1,3}[ \"*_]{0,3}([a-z])[ \"*_]{0,3}[)\]}>]{1,3}", r"(\1)"),
-        (r"[*`~]|[^\S\n]", " "),
-        (r" {2,}", " "),
-        (r" ?\n[ \n]*", "\n"),
-    )
-)
-_THINKING_TAG: Final = re.compile(r"[<\[◁] ?(/?) ?(?:think(?:ing)?|thought|reasoning|reflection) ?[>\]▷]")
-
-
-def _in_one_form(text: str) -> str:
-    text = unicodedata.normalize("NFKC", text).lower().translate(_SAME_MARK)
-    for pattern, form in _SAME_FORM:
-        text = pattern.sub(form, text)
-    return text
-
-
-def _without_thinking(text: str) -> str:
-    """Drop the thinking parts; nothing is left of a reply that ends inside one."""
-    shown: list[str] = []
-    start, thinking = 0, False
-    for tag in _THINKING_TAG.finditer(text):
-        if tag[1]:
-            if not thinking:  # the chat template had opened the part: all before belongs to it
-                shown.clear()
-            start, thinking = tag.end(), False
-        elif not thinking:
-            shown.append(text[start : tag.start()])
-            thinking = True
-    return "" if thinking else "\n".join([*shown, text[start:]])
 
 
 # What a letter looks like. Every group of a pattern built from these is a letter.

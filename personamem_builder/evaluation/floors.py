@@ -11,8 +11,8 @@ from lm_eval.api.registry import register_model
 
 from generation.errors import UserError
 from generation.seeds import rng_for
-from personamem_builder.policies import POLICIES, Policy, Row
-from personamem_builder.schema import option_letter
+from personamem_builder.policies import POLICIES, Policy
+from personamem_builder.schema import QuestionRow, option_letter
 
 
 @register_model("personamem-floor")
@@ -67,15 +67,15 @@ class FloorLM(LM):
         return ""
 
     def _policies(self, requests: Sequence[Instance]) -> dict[str, Policy]:
-        rows: dict[str, dict[str, Row]] = {}
+        rows: dict[str, dict[str, QuestionRow]] = {}
         for request in requests:
             if "all_options" not in request.doc:
                 raise UserError(f"personamem-floor cannot run {request.task_name}", "use it with personamem_* tasks")
             rows.setdefault(request.task_name, {})[request.doc["question_id"]] = request.doc
-        make: Callable[[Sequence[Row], int], Policy] = POLICIES[self._policy]
+        make: Callable[[Sequence[QuestionRow], int], Policy] = POLICIES[self._policy]
         return {task: make(list(by_id.values()), self._seed) for task, by_id in rows.items()}
 
-    def _letter(self, policy: Policy, row: Row) -> str:
+    def _letter(self, policy: Policy, row: QuestionRow) -> str:
         values = policy(row)
         best = [index for index, value in enumerate(values) if value == max(values)]
         return option_letter(rng_for(self._seed, "floor", "tie", row["question_id"]).choice(best))

@@ -15,10 +15,7 @@ _MARK: Final = "_installed_by_personamem"
 
 
 def install_tasks() -> Path:
-    """Copy the task files into `lm_eval/tasks/personamem`, replacing an earlier copy of ours.
-
-    Returns:
-        The folder made.
+    """Copy the task files into `lm_eval/tasks/personamem`, replacing an earlier copy of ours, and return that folder.
 
     Raises:
         UserError: lm-eval is not installed, its folder cannot be written, or it has such a folder of its own.
@@ -38,10 +35,7 @@ def install_tasks() -> Path:
 
 
 def uninstall_tasks() -> Path | None:
-    """Remove what `install_tasks` made.
-
-    Returns:
-        The folder removed, or None if there was none.
+    """Remove what `install_tasks` made, and return the folder; None if there was none.
 
     Raises:
         UserError: lm-eval is not installed, or the folder is not ours.

@@ -122,11 +122,7 @@ class LiveCache:
         return sum(layer.bytes_per_token for layer in self.cache.layers if isinstance(layer, ReservedLayer))
 
     def rewind(self, length: int) -> None:
-        """Go back to the first tokens.
-
-        Args:
-            length: How many; where layers forget, a position at which `snapshot` was called, or 0.
-        """
+        """Go back to so many tokens: where layers forget, to a position at which `snapshot` was called, or 0."""
         if length == self.length:
             return
         for layer in self.cache.layers:
@@ -151,15 +147,7 @@ class LiveCache:
             self._snapshots.append((self.length, self._copy_states()))
 
     def extend(self, tokens: Tokens, num_logits: int) -> torch.Tensor:
-        """Run tokens through the model.
-
-        Args:
-            tokens: What follows the tokens held.
-            num_logits: How many of the last positions need logits.
-
-        Returns:
-            Logits of these positions, (num_logits, vocabulary).
-        """
+        """Run the next tokens through the model; return the logits of the last positions, (num_logits, vocabulary)."""
         device = self._model.get_input_embeddings().weight.device
         options = {"logits_to_keep": max(1, num_logits)} if self._keeps_logits else {}
         ids = torch.as_tensor(tokens, dtype=torch.long, device=device)[None]
@@ -184,16 +172,7 @@ def _clone(value: Any) -> Any:
 
 @contextlib.contextmanager
 def readable_memory_errors(cache: LiveCache, length: int, chunk: int) -> Iterator[None]:
-    """Turn a device's lack of memory into an error that says what takes it.
-
-    Args:
-        cache: The cache in use.
-        length: Tokens of the context at hand.
-        chunk: Most tokens of one pass.
-
-    Raises:
-        UserError: The device ran out of memory.
-    """
+    """Turn a device's lack of memory, with so many tokens of context and of one pass, into a `UserError`."""
     try:
         yield
     except torch.OutOfMemoryError as error:

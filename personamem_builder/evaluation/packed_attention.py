@@ -15,11 +15,7 @@ _MOST_QUERIES: Final = 256
 
 
 def use_packed_attention(model: Any) -> None:
-    """Make a model that attends by `sdpa` use `packed_attention`; leave any other as it is.
-
-    Args:
-        model: A transformers model.
-    """
+    """Make a model that attends by `sdpa` use `packed_attention`; leave any other as it is."""
     if getattr(model.config, "_attn_implementation", None) != "sdpa":
         return
     AttentionInterface.register(_NAME, packed_attention)
@@ -38,24 +34,12 @@ def packed_attention(
     is_causal: bool | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Attend as transformers' `sdpa` does.
+    """Attend as transformers' `sdpa` does, with its arguments.
 
     With a mask and grouped heads, `sdpa` repeats keys and values for every head of a group, which for an option of a
     few tokens copies the whole history in every layer. Here the heads of a group become further queries instead.
-
-    Args:
-        module: The attention layer.
-        query: (batch, heads, queries, size).
-        key: (batch, key-value heads, keys, size).
-        value: Likewise.
-        attention_mask: (batch, 1, queries, keys), or None.
-        dropout: As for `sdpa`.
-        scaling: As for `sdpa`.
-        is_causal: As for `sdpa`.
-        **kwargs: As for `sdpa`.
-
-    Returns:
-        The output, (batch, queries, heads, size), and None.
+    `query` is (batch, heads, queries, size), `key` and `value` (batch, key-value heads, keys, size), and the first
+    result (batch, queries, heads, size).
     """
     batch, heads, queries, size = query.shape
     groups = heads // key.shape[1]

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
 
-from generation.files import replacing
 from generation.reading import clean_text
 from personamem_builder.evaluation import scoring
-from personamem_builder.evaluation.outcomes import finish_reason_of, outcome_of
-from personamem_builder.schema import option_letter
+from personamem_builder.evaluation.responses import finish_reason_of, outcome_of
+from personamem_builder.schema import Prediction, QuestionRow, best_letter, option_letter
 
 _RESPONSE_CHARACTERS: Final = 2000
 """Longer answers keep their end, where the choice stands; lm-eval's `--log_samples` keeps them whole."""
 _IDS: Final = ("question_id", "persona_id", "question_type", "shared_context_id")
 
 
-def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Prediction]:
     """Turn lm-eval's samples of the personamem tasks into prediction rows.
 
     A row holds the task, the ids of the question, its `answer`, what the model gave (`option_logprobs` and
@@ -26,11 +23,8 @@ def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[
     (`acc` and `acc_per_token`, or the filters `robust` and `v1_parity`) the letter predicted (null for an answer
     without one) and the credit, 0 to 1. A question that got no answer has neither letters nor credits, and nothing has
     credits after `--predict_only`.
-
-    Args:
-        samples: `results["samples"]` of `lm_eval.simple_evaluate`; other tasks are passed over.
     """
-    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    rows: dict[tuple[str, str], Prediction] = {}
     for task, task_samples in samples.items():
         for sample in task_samples:
             doc = sample["doc"]
@@ -46,28 +40,32 @@ def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[
     return list(rows.values())
 
 
-def _head(task: str, sample: Mapping[str, Any]) -> dict[str, Any]:
-    doc = sample["doc"]
-    row = {
+def _head(task: str, sample: Mapping[str, Any]) -> Prediction:
+    doc: QuestionRow = sample["doc"]
+    response = sample["resps"][0][0]
+    row: Any = {
         "task": task,
         **{name: doc[name] for name in _IDS},
         "answer": option_letter(doc["answer_index"]),
         "n_options": len(doc["all_options"]),
     }
-    response = sample["resps"][0][0]
     if sample["filter"] != "none":
         row["response"] = clean_text(response[-_RESPONSE_CHARACTERS:]) if isinstance(response, str) else None
-    return row | {
-        "outcome": outcome_of(response),
-        "finish_reason": clean_text(finish_reason_of(response)),
-        "predictions": {},
-        "credits": {},
-        "skipped": bool(sample["skipped"]),
-        "truncated": bool(sample["truncated"]),
-    }
+    return cast(
+        Prediction,
+        row
+        | {
+            "outcome": outcome_of(response),
+            "finish_reason": clean_text(finish_reason_of(response)),
+            "predictions": {},
+            "credits": {},
+            "skipped": bool(sample["skipped"]),
+            "truncated": bool(sample["truncated"]),
+        },
+    )
 
 
-def _add_option_scores(row: dict[str, Any], sample: Mapping[str, Any]) -> None:
+def _add_option_scores(row: Prediction, sample: Mapping[str, Any]) -> None:
     scores = sample["filtered_resps"]
     means = None
     if row["skipped"]:
@@ -78,17 +76,10 @@ def _add_option_scores(row: dict[str, Any], sample: Mapping[str, Any]) -> None:
         row["option_tokens"] = [score.num_tokens for score in scores] if means else None
     for name, values in (("acc", row["option_logprobs"]), ("acc_per_token", means)):
         if values or name in sample:
-            row["predictions"][name] = scoring.best_letter(values) if values else None
+            row["predictions"][name] = best_letter(values) if values else None
         if name in sample:
             row["credits"][name] = sample[name]
 
 
 def _letter(extracted: Any) -> str | None:
     return extracted if isinstance(extracted, str) and extracted else None
-
-
-def write_predictions(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write prediction rows, all or nothing."""
-    with replacing(path) as part, part.open("w", encoding="utf-8") as file:
-        for row in rows:
-            file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")

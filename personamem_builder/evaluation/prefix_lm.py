@@ -20,8 +20,8 @@ from tqdm import tqdm
 from generation.errors import UserError
 from personamem_builder.evaluation import chat
 from personamem_builder.evaluation.live_cache import LiveCache, readable_memory_errors
-from personamem_builder.evaluation.log_likelihood import LogLikelihood
 from personamem_builder.evaluation.prompt_tokens import PromptTokenizer
+from personamem_builder.evaluation.responses import LogLikelihood
 from personamem_builder.evaluation.token_paths import Cost, Request, Step, TokenPath, Tokens, plan_walk
 
 _log = logging.getLogger("lm_eval.personamem")
@@ -31,7 +31,7 @@ _LOGIT_ROWS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _TokenRequest:
     """One request to the model.
 
     Attributes:
@@ -97,11 +97,7 @@ class PrefixLM(HFLM):
     # ---- log-likelihood
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[Any]:
-        """Score continuations.
-
-        Returns:
-            A `LogLikelihood` for each request, in their order.
-        """
+        """Return a `LogLikelihood` for each request, in their order."""
         if self.enable_thinking or not any(isinstance(request.args[0], chat.PromptRef) for request in requests):
             return super().loglikelihood(requests, disable_tqdm=disable_tqdm)  # type: ignore[no-any-return]
         return self._run(self._grouped(requests), self._job_of_instance, self._score, disable_tqdm)
@@ -112,7 +108,7 @@ class PrefixLM(HFLM):
         rolling = all(key is None for key, _, _ in requests)  # comes in many small calls
         return self._run([list(enumerate(requests))], self._job_of_tokens, self._score, disable_tqdm or rolling)
 
-    def _job_of_instance(self, index: int, request: Instance) -> _Job:
+    def _job_of_instance(self, index: int, request: Instance) -> _TokenRequest:
         context, continuation = request.args
         if isinstance(context, chat.PromptRef):
             path, targets = self._prompts.encode_pair(context, continuation)
@@ -129,14 +125,14 @@ class PrefixLM(HFLM):
         before = [self.prefix_token_id]
         return (after[:1], after[1:]) if after[:1] == before else (before, after)
 
-    def _job_of_tokens(self, index: int, request: Any) -> _Job:
+    def _job_of_tokens(self, index: int, request: Any) -> _TokenRequest:
         key, context, continuation = request
         path = TokenPath.of([np.asarray(context, np.int32)])
         return self._scored_job(index, path, np.asarray(continuation, np.int32), key)
 
-    def _scored_job(self, index: int, context: TokenPath, targets: Tokens, key: Any) -> _Job:
+    def _scored_job(self, index: int, context: TokenPath, targets: Tokens, key: Any) -> _TokenRequest:
         if not len(targets):
-            return _Job(index, TokenPath.of([]), 0, targets, key)
+            return _TokenRequest(index, TokenPath.of([]), 0, targets, key)
         if len(targets) > self.max_length:
             raise UserError(
                 f"a continuation of {len(targets)} tokens does not fit the model's window of {self.max_length}",
@@ -150,9 +146,9 @@ class PrefixLM(HFLM):
             # As `hf` does; our own tasks let it come to this only if they are told to (overlength=left).
             _log.warning("cutting %d tokens from the left", path.length - self.max_length)
             path = TokenPath.of([path.slice(path.length - self.max_length, path.length)])
-        return _Job(index, path, path.length - len(targets), targets, key)
+        return _TokenRequest(index, path, path.length - len(targets), targets, key)
 
-    def _score(self, cache: LiveCache, job: _Job, step: Step, bar: tqdm[Any]) -> LogLikelihood:
+    def _score(self, cache: LiveCache, job: _TokenRequest, step: Step, bar: tqdm[Any]) -> LogLikelihood:
         reuse, logprobs, greedy = self._scored
         logprobs = logprobs[job.reuse - reuse :][: step.known]
         greedy = greedy[job.reuse - reuse :][: step.known]
@@ -182,7 +178,7 @@ class PrefixLM(HFLM):
     def _budget(self, arguments: dict[str, Any]) -> int:
         return int(normalize_gen_kwargs(dict(arguments), self.max_gen_toks)["max_gen_toks"])
 
-    def _job_of_prompt(self, index: int, request: Instance) -> _Job:
+    def _job_of_prompt(self, index: int, request: Instance) -> _TokenRequest:
         context, arguments = request.args
         if isinstance(context, chat.PromptRef):
             prompt = self._prompts.encode(context)
@@ -198,9 +194,9 @@ class PrefixLM(HFLM):
             _log.warning("cutting %d tokens from the left", prompt.length - room)
             prompt = TokenPath.of([prompt.slice(prompt.length - room, prompt.length)])
         path = prompt.without_last()
-        return _Job(index, path, path.length, prompt.slice(path.length, prompt.length), request.args)
+        return _TokenRequest(index, path, path.length, prompt.slice(path.length, prompt.length), request.args)
 
-    def _generate(self, cache: LiveCache, job: _Job, step: Step, bar: tqdm[Any]) -> str:
+    def _generate(self, cache: LiveCache, job: _TokenRequest, step: Step, bar: tqdm[Any]) -> str:
         for _ in self._forward(cache, job.path, step, job.path.length, bar):
             pass
         kwargs = normalize_gen_kwargs(dict(job.key[1]), self.max_gen_toks)
@@ -318,11 +314,11 @@ def _questions(groups: Sequence[Sequence[tuple[int, Any]]]) -> str:
     return f"{len(refs):,} questions, {len({ref.group for ref in refs}):,} contexts; " if refs else ""
 
 
-def _jobs(group: Sequence[tuple[int, Any]], make_job: Any) -> list[_Job]:
+def _jobs(group: Sequence[tuple[int, Any]], make_job: Any) -> list[_TokenRequest]:
     # The longest history comes first: the tokens of its pieces are checked, and the others are made of them.
     return [make_job(index, request) for index, request in reversed(group)]
 
 
-def _plan(jobs: Sequence[_Job]) -> tuple[list[Step], list[Request]]:
+def _plan(jobs: Sequence[_TokenRequest]) -> tuple[list[Step], list[Request]]:
     requests = [Request(job.path, job.reuse) for job in jobs]
     return plan_walk(requests), requests

@@ -23,10 +23,7 @@ class PromptTokenizer:
     first prompt of each group, which should be its longest, and for each that has more pieces than one compared
     before. If they ever differ, whole prompts are tokenised from then on.
 
-    Args:
-        tokenizer: A transformers tokenizer.
-        encode: Tokenises a whole prompt, as the model does.
-        render: Makes the text of a prompt.
+    The model's own `encode` tokenises a whole prompt, and `render` makes its text.
     """
 
     def __init__(self, tokenizer: Any, encode: Callable[[str], list[int]], render: Callable[[PromptRef], str]) -> None:

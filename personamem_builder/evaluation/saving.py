@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +15,16 @@ from generation.errors import UserError
 from generation.files import replacing
 from generation.reading import clean
 from generation.redaction import redact, redact_data
-from personamem_builder.evaluation.predictions import write_predictions
+from personamem_builder.schema import Prediction
 
 
 class Tracker(EvaluationTracker):
-    """lm-eval's tracker, which passes over what it cannot save with no more than a warning.
-
-    Attributes:
-        journal: Where the answers are kept, for errors.
-    """
+    """lm-eval's tracker, which passes over what it cannot save with no more than a warning."""
 
     journal: Path | None = None
 
     def save_results_aggregated(self, results: dict[str, Any], samples: Any = None) -> None:
-        """Save the results.
-
-        Raises:
-            UserError: They cannot be written.
-        """
+        """Save the results; a `UserError` says why they cannot be written."""
         config = self.general_config_tracker
         config.model_name, config.model_name_sanitized = (
             name and redact(name) for name in (config.model_name, config.model_name_sanitized)
@@ -56,11 +48,7 @@ class Tracker(EvaluationTracker):
                 raise self.cannot_write(path, error) from error
 
     def save_results_samples(self, task_name: str, samples: Any) -> None:
-        """Save the samples of a task, which hold the prompts.
-
-        Raises:
-            UserError: They cannot be written.
-        """
+        """Save the samples of a task, which hold the prompts; a `UserError` says why they cannot be written."""
         super().save_results_samples(task_name, [{**sample, "resps": clean(sample["resps"])} for sample in samples])
         if not self.output_path:
             return
@@ -74,15 +62,13 @@ class Tracker(EvaluationTracker):
             path.unlink(missing_ok=True)
             raise self.cannot_write(path, f"only {lines} of {len(samples)} lines were written")
 
-    def save_predictions(self, rows: Sequence[Mapping[str, Any]]) -> Path:
-        """Write the predictions beside the results.
-
-        Raises:
-            UserError: They cannot be written; the results are removed, since a run needs both.
-        """
+    def save_predictions(self, rows: Sequence[Prediction]) -> Path:
+        """Write the predictions beside the results, which are removed where that fails, since a run needs both."""
         path = self.file("predictions", ".jsonl", folder=True)
         try:
-            write_predictions(path, rows)
+            with replacing(path) as part, part.open("w", encoding="utf-8") as file:
+                for row in rows:
+                    file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
         except OSError as error:
             self.file("results", ".json").unlink(missing_ok=True)
             raise self.cannot_write(path, error) from error

@@ -7,8 +7,8 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from personamem_builder.evaluation.extraction import extract_choice, has_marker, v1_parity_letters
-from personamem_builder.evaluation.outcomes import outcome_of
-from personamem_builder.schema import option_letter
+from personamem_builder.evaluation.responses import outcome_of
+from personamem_builder.schema import QuestionRow, option_letter
 
 
 class Skipped(Enum):
@@ -21,12 +21,9 @@ SKIPPED: Final = Skipped.SKIPPED
 
 
 class OptionScore(NamedTuple):
-    """How likely a model finds one option.
+    """How likely a model finds one option, and whether it is what the model would say.
 
-    Attributes:
-        logprob: Sum of the log-probabilities of the option's tokens.
-        is_greedy: Whether the option is what the model would say.
-        num_tokens: Its tokens in the model's tokenizer; None where that is out of reach.
+    `num_tokens` is in the model's tokenizer; None where that is out of reach.
     """
 
     logprob: float
@@ -41,17 +38,12 @@ def per_token(scores: Sequence[OptionScore]) -> list[float] | None:
     return [score.logprob / score.num_tokens for score in scores]  # type: ignore[operator]
 
 
-def best_letter(values: Sequence[float]) -> str:
-    """Return the letter of the option with the highest value, the first of those that tie."""
-    return option_letter(max(range(len(values)), key=values.__getitem__))
-
-
 def letter_credit(letters: str, answer_index: int) -> float:
     """Return 1 if the extracted letter is the right one; `""` stands for an answer without a letter."""
     return float(option_letter(answer_index) in letters)
 
 
-def robust(responses: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[Any]:
+def robust(responses: Iterable[Sequence[Any]], docs: Iterable[QuestionRow]) -> list[Any]:
     """Extract the chosen letter: lm-eval filter `robust`, by `extract_choice`.
 
     A reply that was cut has chosen only what stands behind the answer's marker; one that was refused, nothing.
@@ -63,7 +55,7 @@ def robust(responses: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -
     return [_extract(response, rule, doc) for response, doc in zip(responses, docs, strict=True)]
 
 
-def v1_parity(responses: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]) -> list[Any]:
+def v1_parity(responses: Iterable[Sequence[Any]], docs: Iterable[QuestionRow]) -> list[Any]:
     """Extract the letters that the published rule credits: lm-eval filter `v1_parity`.
 
     The published script does not know which replies were cut. Here such a one has letters only if it got as far as the
@@ -76,7 +68,7 @@ def v1_parity(responses: Iterable[Sequence[Any]], docs: Iterable[dict[str, Any]]
     return [_extract(response, rule, doc) for response, doc in zip(responses, docs, strict=True)]
 
 
-def _extract(response: Sequence[Any], rule: Callable[[str, int, bool], str], doc: dict[str, Any]) -> Any:
+def _extract(response: Sequence[Any], rule: Callable[[str, int, bool], str], doc: QuestionRow) -> Any:
     text = response[0]
     if text is SKIPPED:
         return SKIPPED

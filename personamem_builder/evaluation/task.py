@@ -17,20 +17,25 @@ from lm_eval.api.task import ConfigurableTask
 
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES
-from personamem_builder.contexts import ContextStore, open_contexts
-from personamem_builder.dataset.folder import changed_files, contexts_path, questions_path, read_manifest
-from personamem_builder.dataset.fresh import fresh_source, recipe_of
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.dataset.locate import DataSource, hub_source, remote_contexts, resolve_data, split_folder
+from personamem_builder.dataset.contexts import ContextStore, open_contexts
+from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.dataset.locate import remote_contexts
 from personamem_builder.evaluation import chat, scoring
-from personamem_builder.evaluation.history import FULL, NONE, History, Retrieved, choose_history, own_history
-from personamem_builder.evaluation.outcomes import outcome_of
-from personamem_builder.evaluation.overlength import Overlength, find_overlength
-from personamem_builder.evaluation.window import Window, model_of, scores_no_loglikelihood, window_of
-from personamem_builder.memory.controls import WrongUser
-from personamem_builder.official.hub import download_files
+from personamem_builder.evaluation.responses import outcome_of
+from personamem_builder.evaluation.task_data import find_source, read_rows, record_source, without_history
+from personamem_builder.evaluation.window import (
+    Overlength,
+    Window,
+    find_overlength,
+    model_of,
+    no_loglikelihood,
+    scores_no_loglikelihood,
+    window_of,
+)
+from personamem_builder.hub.download import download_files
+from personamem_builder.memory.conditions import Condition, condition_of
 from personamem_builder.policies import best_credit
-from personamem_builder.subset import read_subset
+from personamem_builder.schema import Message, QuestionRow
 
 _log = logging.getLogger("lm_eval.personamem")
 
@@ -60,11 +65,10 @@ class PersonaMemTask(ConfigurableTask):
 
     - `data`, `revision`: where the dataset is, see `resolve_data`;
     - or `repo`, `revision`: where on the Hub it is, whatever folders there are here, see `hub_source`;
-    - or `config`, `seed`: what to make it from, see `fresh_dataset`;
+    - or `config`, `seed`: what to make it from, see `fresh_source`;
     - `subset`: a file that names the questions to ask, see `read_subset`; all of the split by default;
-    - `memory`: what is shown before the question: the user's whole history (`full`, default), nothing (`none`), the
-      profile (`persona`), the evidence (`oracle`), another user's history (`wrong-user`), the end of it (`recent`), or
-      what a memory system found in it, with `settings`, `k` and `store`, see `evaluation.history`;
+    - `memory`: what is shown before the question, with `settings`, `k` and `store`, see `memory.conditions`; the user's
+      whole history by default;
     - `overlength`: what happens to questions too long for the model: `error` (default), `skip` (they count as wrong)
       or `left` (lm-eval cuts them from the left);
     - `roles`: `normalised` (default), `no_system` or `verbatim`, see `chat.build_messages`.
@@ -86,83 +90,21 @@ class PersonaMemTask(ConfigurableTask):
         self._overlength: Overlength = _choice(metadata, "overlength", ("error", "skip", "left"))
         self.with_context = (dataset_kwargs or {}).get("context", "full") != "none"
         split = self.config.test_split
-        self.source = self._find_source(metadata, split)
-        folder = split_folder(self.source, split)
-        needed = [] if self.source.hub else [questions_path(split), contexts_path(split)]  # else verified already
-        if changed := changed_files(folder, needed):
-            raise UserError(
-                f"{folder}: {', '.join(changed)} is not what the manifest says", "import or download it again"
-            )
-        whole = read_questions(folder, split).to_pylist()
-        rows = self._chosen(whole, split)
-        self._choose_history(whole, rows)
+        self.source = find_source(metadata, split, self.config.task)
+        whole, rows = read_rows(metadata, self.source, split, self.config.task)
+        self.condition: Condition = (
+            condition_of(metadata, whole, rows, self.source)
+            if self.with_context
+            else without_history(metadata, whole, rows, self.source, self.config.task)
+        )
         self.dataset = {split: Dataset.from_list(rows)}
-        self._record_source(metadata)
-        _log.info("%s: data from %s, digest %s", self.config.task, self.source.origin, self.source.digest)
-
-    def _record_source(self, metadata: dict[str, Any]) -> None:
-        metadata.update(data=self.source.origin, data_digest=self.source.digest)
-        if hub := self.source.hub:
-            metadata.update(repo=hub.repo_id, revision=hub.revision, commit=hub.commit)
-        if newer := read_manifest(self.source.folder).get("superseded_by"):
-            _log.warning("%s: %s is superseded by %s", self.config.task, self.source.origin, newer)
-
-    def _find_source(self, metadata: dict[str, Any], split: str) -> DataSource:
-        if metadata.get("repo"):
-            return _repo_source(metadata, split)
-        recipe = recipe_of(metadata)
-        if recipe is None:
-            if "seed" in metadata:  # lm-eval copies the model's arguments here, and many models have a seed
-                _log.info("%s: without config, seed=%s is not about the data", self.config.task, metadata["seed"])
-            return resolve_data(
-                metadata.get("data"), metadata.get("revision"), splits=[split], contexts=False, official_split=split
-            )
-        source = fresh_source(recipe, split)
-        metadata.update(seed=recipe.seed, config_fingerprint=recipe.fingerprint)
-        return source
-
-    def _chosen(self, rows: list[dict[str, Any]], split: str) -> list[dict[str, Any]]:
-        """Return the questions of the subset, if there is one, and have the results say so."""
-        metadata = self.config.metadata
-        given = metadata.get("subset")
-        if given is None:
-            return rows
-        if not isinstance(given, str) or not given:
-            raise UserError(f"--metadata subset={given!r} is no path", "give the file that --export-hard wrote")
-        subset = read_subset(given, split)
-        ids = set(subset.ids)
-        if unknown := sorted(ids.difference(row["question_id"] for row in rows)):
-            raise UserError(
-                f"{given}: {len(unknown)} of its {len(ids)} questions are not in the split {split} of "
-                f"{self.source.origin}, such as {unknown[0]}",
-                "name the data it was made from (--metadata data=… or config=…), or export it from these",
-            )
-        metadata.update(subset_size=len(ids), subset_sha256=subset.digest)
-        _log.info("%s: only the %d questions of %s", self.config.task, len(ids), given)
-        return [row for row in rows if row["question_id"] in ids]
-
-    def _choose_history(self, whole: list[dict[str, Any]], rows: list[dict[str, Any]]) -> None:
-        """Find out what the questions are asked with; `whole` are all questions of the split."""
-        metadata = self.config.metadata
-        self._show: History = own_history
-        self.memory: str = FULL
-        if self.with_context:
-            self._show = choose_history(metadata, whole, rows, self.source)
-            self.memory = metadata["memory"]
-        elif metadata.get("memory", FULL) != FULL or metadata.get("store"):
-            raise UserError(
-                f"{self.config.task} shows no history, so --metadata memory={metadata.get('memory', '…')} "
-                "has no meaning",
-                f"use --tasks {self.config.task.removesuffix('_nocontext')}",
-            )
-        else:
-            metadata.pop("memory", None)  # else the results would speak of one
+        record_source(metadata, self.source, self.config.task)
 
     # ---- prompt
 
     def fewshot_context(
         self,
-        doc: dict[str, Any],
+        doc: QuestionRow,
         num_fewshot: int = 0,
         system_instruction: str | None = None,
         apply_chat_template: bool = False,
@@ -179,32 +121,22 @@ class PersonaMemTask(ConfigurableTask):
         messages = self.messages(doc, system_instruction)
         return chat.render(chat_template, messages) if apply_chat_template else chat.to_text(messages)
 
-    def _prompt_ref(self, doc: dict[str, Any], instruction: str | None, templated: bool) -> chat.PromptRef:
-        memory = [self.memory, self.config.metadata.get("settings")]
-        if isinstance(self._show, Retrieved):
-            memory.append(self._show.identity)
-        settings = [self.config.task, self.VERSION, self._roles, memory, instruction, templated]
+    def _prompt_ref(self, doc: QuestionRow, instruction: str | None, templated: bool) -> chat.PromptRef:
+        settings = [self.config.task, self.VERSION, self._roles, self.condition.identity, instruction, templated]
         identity = [self.source.digest, *settings, doc["question_id"]]
         digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()
-        return chat.PromptRef(digest, self._group(doc), partial(self.messages, doc, instruction), templated)
+        # Without a history, prompts of a task share what its template puts first.
+        group = (self.condition.group(doc) if self.with_context else "") or self.config.task
+        return chat.PromptRef(digest, group, partial(self.messages, doc, instruction), templated)
 
-    def _group(self, doc: dict[str, Any]) -> str:
-        """Return the name of the prompts that start as that of a question does."""
-        if not self.with_context or self.memory == NONE:
-            return self.config.task  # type: ignore[no-any-return]
-        if isinstance(self._show, Retrieved):
-            return f"{self.memory} {doc['question_id']}"
-        end = f" {doc['end_index_in_shared_context']}" if self.memory == "recent" else ""
-        return f"{self.memory} {self._shown_context(doc)}{end}"
-
-    def messages(self, doc: dict[str, Any], system_instruction: str | None = None) -> list[chat.Message]:
+    def messages(self, doc: QuestionRow, system_instruction: str | None = None) -> list[Message]:
         """Return the message list of one question, as a chat endpoint gets it."""
-        history: list[chat.Message] = []
+        history: list[Message] = []
         starts: list[int] = []
         if self.with_context:
             if self._contexts is None:
                 self._contexts = self._find_contexts()
-            history, starts = self._show(self._contexts(), doc)
+            history, starts = self.condition.history(self._contexts(), doc)
         question = self.doc_to_text(doc)
         return chat.build_messages(history, starts, question, roles=self._roles, instruction=system_instruction)
 
@@ -215,32 +147,25 @@ class PersonaMemTask(ConfigurableTask):
         """
         hub, split, remote = self.source.hub, self.config.test_split, None
         asked = [doc for _, doc in self.doc_iterator(limit=limit, samples=samples)]
-        # A memory system is shown the dates of sessions too, which are not read in part.
-        if hub and ((limit is None and samples is None) or isinstance(self._show, Retrieved)):
+        if hub and ((limit is None and samples is None) or self.condition.reads_whole_contexts):
             download_files(hub.repo_id, hub.commit, [contexts_path(split)])
         elif hub:
-            remote = remote_contexts(hub.repo_id, hub.commit, split, {self._shown_context(doc) for doc in asked})
-        if isinstance(self._show, Retrieved):
-            self._show.prepare(split, asked)
+            remote = remote_contexts(hub.repo_id, hub.commit, split, {self.condition.context_id(doc) for doc in asked})
+        self.config.metadata.update(self.condition.prepare(split, asked))
         return partial(open_contexts, self.source.folder, remote)
-
-    def _shown_context(self, doc: dict[str, Any]) -> str:
-        """Return the id of the shared context whose messages a question is asked with."""
-        own: str = doc["shared_context_id"]
-        return self._show.context_id(doc) if isinstance(self._show, WrongUser) else own
 
     # ---- requests
 
     def doc_iterator(
         self, *, rank: int = 0, limit: int | None = None, world_size: int = 1, samples: list[int] | None = None
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
+    ) -> Iterator[tuple[int, QuestionRow]]:
         """Yield the questions of one rank: whole contexts, so that no two ranks compute the same history."""
         docs = list(super().doc_iterator(limit=limit, samples=samples))
-        contexts = list(dict.fromkeys(self._shown_context(doc) for _, doc in docs))
+        contexts = list(dict.fromkeys(self.condition.context_id(doc) for _, doc in docs))
         if len(contexts) < world_size:  # then every rank still gets questions
             return iter(docs[rank::world_size])
         own = set(contexts[rank::world_size])
-        return ((index, doc) for index, doc in docs if self._shown_context(doc) in own)
+        return ((index, doc) for index, doc in docs if self.condition.context_id(doc) in own)
 
     def build_all_requests(self, *, limit: int | None = None, samples: list[int] | None = None, **kwargs: Any) -> None:
         """Build the requests; refuse, mark or let through the questions that are too long for the model."""
@@ -249,7 +174,7 @@ class PersonaMemTask(ConfigurableTask):
         chat_template = kwargs.get("chat_template")
         lm = model_of(chat_template)
         if self.OUTPUT_TYPE == "multiple_choice" and lm is not None and scores_no_loglikelihood(lm):
-            raise UserError(*no_loglikelihood(type(lm).__name__, self.config.task))
+            raise no_loglikelihood(type(lm).__name__, self.config.task)
         self._window: Window = window_of(chat_template, self.config.metadata)
         if self._window.max_length is None and self.with_context:
             _log.warning("%s: the model's window is unknown, lengths are not checked", self.config.task)
@@ -260,7 +185,7 @@ class PersonaMemTask(ConfigurableTask):
         super().build_all_requests(limit=limit, samples=samples, **kwargs)
         self._handle_overlength()
 
-    def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
+    def construct_requests(self, doc: QuestionRow, ctx: Any, **kwargs: Any) -> Any:
         """Build the requests of one question, noting the length of its options in the model's tokens."""
         requests = super().construct_requests(doc, ctx, **kwargs)
         count = self._window.count_option
@@ -274,8 +199,8 @@ class PersonaMemTask(ConfigurableTask):
 
     def _handle_overlength(self) -> None:
         overlong = find_overlength(self, self._window)
-        self._overlong = {instance.doc["question_id"] for instance in overlong}
-        if not overlong or self._overlength == "left":
+        self._overlong = {instance.doc["question_id"] for instance in overlong.instances}
+        if not overlong.instances or self._overlength == "left":
             return
         if self._overlength == "error" or len(overlong.instances) == overlong.total:
             raise overlong.error(self)
@@ -320,7 +245,7 @@ class PersonaMemTask(ConfigurableTask):
         logprob, is_greedy = response
         return scoring.OptionScore(logprob, is_greedy, getattr(response, "num_tokens", known))
 
-    def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, float]:
+    def process_results(self, doc: QuestionRow, results: list[Any]) -> dict[str, float]:
         """Score one question under one filter.
 
         A question that got no answer is counted in `failed`, and no score knows of it.
@@ -363,32 +288,6 @@ class PersonaMemTask(ConfigurableTask):
     def higher_is_better(self) -> dict[str, bool]:
         """Return the direction of each metric."""
         return dict(_HIGHER_IS_BETTER)
-
-
-def _repo_source(metadata: dict[str, Any], split: str) -> DataSource:
-    """Return the dataset that the keys `repo` and `revision` of a task's metadata name."""
-    repo = metadata["repo"]
-    for other in ("data", "config"):
-        if metadata.get(other):
-            raise UserError(
-                f"--metadata has both repo={repo} and {other}={metadata[other]}",
-                "each says where the data come from: leave one of them out",
-            )
-    if not isinstance(repo, str):
-        raise UserError(f"--metadata repo={repo!r} is no name", 'e.g. \'{"repo": "ORG/NAME", "revision": "v1.0.0"}\'')
-    repo_id, _, pinned = repo.partition("@")
-    return hub_source(repo_id, pinned or metadata.get("revision"), [split], contexts=False)
-
-
-def no_loglikelihood(model: str, task: str) -> tuple[str, str]:
-    """Return the words for a log-likelihood task on a chat backend, and what to run instead."""
-    base, nocontext = (task.removesuffix("_nocontext"), task.endswith("_nocontext"))
-    instead = f"{base.removesuffix('_letters')}_generate{'_nocontext' if nocontext else ''}"
-    ours = task.startswith("personamem")
-    return (
-        f"{task} needs log-likelihoods, which {model} (a chat backend) cannot give",
-        f"use --tasks {instead}" if ours else "use a task of the output type generate_until",
-    )
 
 
 def _choice(metadata: dict[str, Any], key: str, values: tuple[str, ...]) -> Any:

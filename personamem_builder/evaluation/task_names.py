@@ -33,11 +33,7 @@ class ChosenTasks:
 
 
 def choose_tasks(given: Any, include_path: Any) -> ChosenTasks:
-    """Find out which tasks are meant.
-
-    Args:
-        given: The value of `tasks`: names, several in one string with commas between them, or a list of such.
-        include_path: Where tasks are looked for, beside lm-eval's own.
+    """Find out which tasks `--tasks` means: names, several in one string with commas between them, or a list of such.
 
     Raises:
         UserError: There is no such task; all unknown names are told, with known ones that look like them.

@@ -18,12 +18,7 @@ Tokens = npt.NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class TokenPath:
-    """A token sequence made of parts, which other sequences may share as objects.
-
-    Attributes:
-        parts: Arrays of token ids, one after the other.
-        length: Number of tokens.
-    """
+    """A token sequence made of arrays of token ids, which other sequences may share as objects."""
 
     parts: tuple[Tokens, ...]
     length: int
@@ -83,12 +78,7 @@ def common_prefix(a: TokenPath, b: TokenPath) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Tokens to run through a model.
-
-    Attributes:
-        path: The tokens to run.
-        reuse: How many of them come before the first token whose output is wanted.
-    """
+    """Tokens to run through a model, of which the first `reuse` come before the first whose output is wanted."""
 
     path: TokenPath
     reuse: int
@@ -113,10 +103,7 @@ class Step:
 
 
 def plan_walk(requests: Sequence[Request]) -> list[Step]:
-    """Order requests so that each distinct prefix is computed once.
-
-    Args:
-        requests: Any requests, repeats allowed.
+    """Order requests, repeats allowed, so that each distinct prefix is computed once.
 
     Returns:
         A step for each request. The cache is to be left, after a step, with the whole path of its request.

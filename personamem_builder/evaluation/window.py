@@ -1,14 +1,30 @@
-"""What a model can take: its context window and its token counts, found before the first request."""
+"""What a model can take, and the questions whose input does not fit it, found before the first request.
+
+lm-eval's backends cut such inputs from the left, with at most a warning: what goes is the persona and the first
+sessions, and the question is scored all the same.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import math
+from collections.abc import Callable, Mapping, Sized
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, Final
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from generation.tokenizer import load_encoding
+from generation.errors import UserError
+from generation.tokenizer import num_tokens
+from personamem_builder.evaluation.chat import PromptRef, to_text
+from personamem_builder.manifest import read_manifest
+from personamem_builder.memory.controls import Full
+
+if TYPE_CHECKING:
+    from lm_eval.api.instance import Instance
+
+Overlength = Literal["error", "skip", "left"]
 
 _ROUGH_OVERHEAD: Final = 1.1
 """Factor on `o200k_base` counts where the model's own tokenizer is out of reach, for the template's tokens."""
@@ -20,12 +36,10 @@ running_model: ContextVar[Any] = ContextVar("running_model", default=None)
 
 @dataclass(frozen=True)
 class Window:
-    """A model's limits, as far as they are known.
+    """A model's limits; each is None where the model or its tokenizer is out of reach.
 
-    Attributes:
-        max_length: The longest input, answer included, in tokens; None if unknown.
-        count: Counts the tokens of a whole prompt; None if the model's tokenizer is out of reach.
-        count_option: Counts the tokens of an option; None likewise.
+    `max_length` is the longest input, answer included, in tokens; `count` counts those of a whole prompt, and
+    `count_option` those of an option.
     """
 
     max_length: int | None
@@ -44,10 +58,6 @@ def window_of(chat_template: Any, metadata: Mapping[str, Any]) -> Window:
     With a chat template lm-eval hands over the model's bound method, and with it the model; `personamem eval` tells
     the model in any case. Otherwise there are only the model arguments, which lm-eval copies into the task's metadata:
     the tokenizer they name is loaded.
-
-    Args:
-        chat_template: lm-eval's `LM.apply_chat_template`, or None.
-        metadata: The task's metadata.
     """
     lm = model_of(chat_template)
     if lm is None:
@@ -58,11 +68,7 @@ def window_of(chat_template: Any, metadata: Mapping[str, Any]) -> Window:
     encode = getattr(lm, "tok_encode", None)
     if encode is None:
         return Window(None, None, None)
-    return Window(
-        getattr(lm, "max_length", None),
-        lambda text: len(encode(text)),
-        lambda text: len(encode(text, add_special_tokens=False)),
-    )
+    return _window_with(getattr(lm, "max_length", None), encode)
 
 
 def scores_no_loglikelihood(lm: Any) -> bool:
@@ -81,6 +87,17 @@ def scores_no_loglikelihood(lm: Any) -> bool:
     return False
 
 
+def no_loglikelihood(model: str, task: str) -> UserError:
+    """Return the error for a log-likelihood task on a chat backend, and what to run instead."""
+    base, nocontext = (task.removesuffix("_nocontext"), task.endswith("_nocontext"))
+    instead = f"{base.removesuffix('_letters')}_generate{'_nocontext' if nocontext else ''}"
+    ours = task.startswith("personamem")
+    return UserError(
+        f"{task} needs log-likelihoods, which {model} (a chat backend) cannot give",
+        f"use --tasks {instead}" if ours else "use a task of the output type generate_until",
+    )
+
+
 def _from_metadata(metadata: Mapping[str, Any]) -> Window:
     name = metadata.get("tokenizer") or metadata.get("pretrained")
     if not isinstance(name, str) or find_spec("transformers") is None:
@@ -97,11 +114,11 @@ def _from_metadata(metadata: Mapping[str, Any]) -> Window:
 
         config = AutoConfig.from_pretrained(metadata["pretrained"], **options)
         max_length = resolve_max_length(config, tokenizer)
-    return Window(
-        max_length,
-        lambda text: len(tokenizer.encode(text)),
-        lambda text: len(tokenizer.encode(text, add_special_tokens=False)),
-    )
+    return _window_with(max_length, tokenizer.encode)
+
+
+def _window_with(max_length: int | None, encode: Callable[..., Sized]) -> Window:
+    return Window(max_length, lambda text: len(encode(text)), lambda text: len(encode(text, add_special_tokens=False)))
 
 
 def _max_length(metadata: Mapping[str, Any]) -> int | None:
@@ -110,4 +127,81 @@ def _max_length(metadata: Mapping[str, Any]) -> int | None:
 
 
 def _rough_count(text: str) -> int:
-    return int(len(load_encoding()[0].encode_ordinary(text)) * _ROUGH_OVERHEAD)
+    return int(num_tokens(text) * _ROUGH_OVERHEAD)
+
+
+@dataclass(frozen=True)
+class OverlongQuestions:
+    """The first request of each question that does not fit, and how many questions were looked at.
+
+    Attributes:
+        longest: Tokens that the longest of them needs, answer included.
+        max_length: The model's window, in tokens.
+        inflation: Most tokens of the model per `o200k_base` token of the dataset.
+    """
+
+    instances: list[Instance]
+    longest: int
+    total: int
+    max_length: int
+    inflation: float
+
+    def error(self, task: Any) -> UserError:
+        """Return the error for a task whose questions must all fit."""
+        splits = read_manifest(task.source.folder)["splits"]
+        fitting = [
+            name
+            for name, split in splits.items()
+            if split["max_context_length_in_tokens"] * self.inflation <= self.max_length
+        ]
+        skipped = task.config.metadata["overlength"] == "skip"  # and so nothing would be left to ask
+        fits = f"; fits: split {', '.join(fitting)}" if fitting else "; no split of this dataset fits"
+        if not task.with_context or task.condition.name != Full.name:
+            fits = ""  # the manifest knows the lengths of whole histories only
+        return UserError(
+            f"{task.config.task}: {len(self.instances)} of {self.total} questions are too long for the model: its "
+            f"window is {self.max_length} tokens, the longest needs {self.longest} with its answer{fits}",
+            "take a model with a longer window (or raise its max_length)"
+            + ("" if skipped else ", or count these questions as wrong: --metadata overlength=skip"),
+        )
+
+
+def find_overlength(task: Any, window: Window) -> OverlongQuestions:
+    """Find the questions of a task, its requests built, that do not fit a window; where that is unknown all fit."""
+    instances: list[Instance] = []
+    longest = total = 0
+    inflation = 0.0
+    for _, group in groupby(task.instances, key=lambda instance: instance.doc_id):
+        requests = list(group)
+        total += 1
+        if window.max_length is None or window.count is None:
+            continue
+        needed = _needed(requests, window.count, window.max_length)
+        longest = max(longest, needed)
+        inflation = max(inflation, needed / requests[0].doc["context_length_in_tokens"])
+        if needed > window.max_length:
+            instances.append(requests[0])
+    return OverlongQuestions(instances, longest, total, window.max_length or 0, inflation)
+
+
+def _needed(requests: list[Instance], count: Any, max_length: int) -> int:
+    """Return the tokens of a question's input and answer; an upper bound if that already fits."""
+    prompt = requests[0].args[0]
+    if isinstance(prompt, PromptRef) and not prompt.templated:
+        prompt = to_text(prompt.messages())
+    if not isinstance(prompt, str):  # lm-eval's JsonChatStr
+        prompt = "\n".join(message["content"] for message in json.loads(prompt.prompt))
+    answers = [request.args[1] for request in requests]
+    if isinstance(answers[0], dict):
+        reserved = max(int(answers[0].get(name) or 0) for name in ("max_gen_toks", "max_tokens"))
+    else:
+        reserved = max(len(answer.encode()) for answer in answers)
+        if _most_tokens(prompt) + reserved > max_length:
+            reserved = max(map(count, answers))
+    # A token is at least a byte, so most prompts of a large window need no counting.
+    bound = _most_tokens(prompt) + reserved
+    return int(bound) if bound <= max_length else int(count(prompt)) + reserved
+
+
+def _most_tokens(prompt: str) -> float:
+    return math.inf if isinstance(prompt, PromptRef) else len(prompt.encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from personamem_builder.memory.retrieval import Unit, check_unit, missing_extra, units_of
+from personamem_builder.memory.retrieval import Unit, best_units, check_unit, units_of
 from personamem_builder.memory.system import Memory, Session
 
 if TYPE_CHECKING:
@@ -19,16 +19,14 @@ class Bm25:
         unit: What is indexed and returned: `message` or `session`.
 
     Raises:
-        UserError: There is no such unit, or `bm25s` is not installed.
+        UserError: There is no such unit.
     """
 
     version = 1
 
     def __init__(self, unit: Unit = "message") -> None:
-        try:
-            import bm25s  # noqa: F401
-        except ModuleNotFoundError as error:
-            raise missing_extra("bm25", error, "memory") from error
+        import bm25s  # noqa: F401 (where it is not installed, this is known before a run)
+
         self._unit = check_unit(unit)
         self.reset()
 
@@ -53,8 +51,7 @@ class Bm25:
         if self._index is None and any(self._words):
             self._index = _index(self._words)
         scores = self._index.get_scores(words) if self._index and words else np.zeros(len(self._units))
-        order = np.lexsort((-np.arange(len(scores)), -scores))
-        return [self._units[i] for i in order[:k]]
+        return best_units(self._units, scores, k)
 
 
 def _words(text: str) -> list[str]:

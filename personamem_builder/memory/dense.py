@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from personamem_builder.memory.retrieval import Unit, check_unit, missing_extra, units_of
+from personamem_builder.memory.retrieval import Unit, best_units, check_unit, units_of
 from personamem_builder.memory.system import Memory, Session
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Dense:
         cache: Folder of the embeddings. By default in the cache of datasets.
 
     Raises:
-        UserError: There is no such unit, `sentence-transformers` is not installed, or the model cannot be loaded.
+        UserError: There is no such unit, or the model cannot be loaded.
     """
 
     version = 1
@@ -67,18 +67,11 @@ class Dense:
         if not self._units:
             return []
         scores = np.concatenate(self._vectors) @ self._embeddings.of([query])[0]
-        order = np.lexsort((-np.arange(len(scores)), -scores))
-        return [self._units[i] for i in order[:k]]
+        return best_units(self._units, scores, k)
 
 
 class Embeddings:
-    """Embeddings of unit length, each computed once and kept in an SQLite file.
-
-    Args:
-        model: What names the model in the file.
-        encoder: Embeds texts.
-        cache: Folder of the file. By default in the cache of datasets.
-    """
+    """Embeddings of unit length, each computed once and kept in an SQLite file."""
 
     def __init__(self, model: str, encoder: Encoder, cache: str | Path | None = None) -> None:
         self._model = model
@@ -119,14 +112,12 @@ def sentence_encoder(model: str) -> Encoder:
     """Return the encoder of a model of sentence-transformers.
 
     Raises:
-        UserError: The library is not installed, or the model cannot be loaded.
+        UserError: The model cannot be loaded.
     """
+    from sentence_transformers import SentenceTransformer
+
     from generation.errors import UserError
 
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ModuleNotFoundError as error:
-        raise missing_extra("dense", error, "dense") from error
     try:
         loaded = SentenceTransformer(model)
     except (OSError, ValueError) as error:

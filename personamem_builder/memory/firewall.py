@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from personamem_builder.memory.system import Memory
-from personamem_builder.schema import option_texts
+from personamem_builder.schema import QuestionRow, option_texts
 
 NUM_WORDS: Final = 8
 """So many words of an option in a row, not said before in that order, are no chance."""
@@ -51,25 +51,21 @@ _NAMED_LETTER: Final = re.compile(
 _ONLY_LETTER: Final = re.compile(r"\W*[a-d]\W*\Z", re.IGNORECASE)
 
 
-class Taint(NamedTuple):
-    """Something in a memory that the history does not hold.
+class TaintedText(NamedTuple):
+    """Words in a memory that the history does not hold.
 
-    Attributes:
-        kind: `option`, `question` (the text of an earlier one), `id` or `letter`.
-        text: The words found.
+    The kind is `option`, `question` (the text of an earlier one), `id` or `letter`.
     """
 
     kind: str
     text: str
 
 
-class Checked(NamedTuple):
-    """What a system gave back, made fit for a prompt.
+class CheckedMemories(NamedTuple):
+    """What a system gave back, made fit for a prompt, and what was wrong with it.
 
-    Attributes:
-        memories: The memories.
-        faults: What was wrong with them, each of `surplus` (more than k), `too_long` (cut), `markup` (control tokens,
-            taken out), `date` (no ISO date, left out), `places` (messages they do not hold, or not shown yet).
+    Each fault is one of `surplus` (more than k), `too_long` (cut), `markup` (control tokens, taken out), `date` (no ISO
+    date, left out), `places` (messages they do not hold, or not shown yet).
     """
 
     memories: tuple[Memory, ...]
@@ -83,11 +79,7 @@ def words_of(text: str) -> list[str]:
 
 
 class VisibleText:
-    """The history shown so far, as words.
-
-    Args:
-        texts: The messages of the whole context.
-    """
+    """The history shown so far, as words; it starts with none of the `texts` of the whole context."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -121,16 +113,12 @@ class VisibleText:
 
 
 def find_taint(
-    row: Mapping[str, Any], memories: Sequence[Memory], visible: VisibleText, asked: Iterable[str] = ()
-) -> list[Taint]:
+    row: QuestionRow, memories: Sequence[Memory], visible: VisibleText, asked: Iterable[str] = ()
+) -> list[TaintedText]:
     """Find what memories hold of a question's key that the history does not.
 
-    Args:
-        row: The question.
-        memories: What the system gave back.
-        visible: The history before the question.
-        asked: The texts of the questions asked before it in this history, and other texts that only a system which
-            writes down what it is asked can know.
+    `asked` are the texts of the questions asked before it in this history, and others that only a system which writes
+    down what it is asked can know.
 
     Returns:
         A finding for each text that shows in the memories; its words are the first that do.
@@ -146,13 +134,13 @@ def find_taint(
         for source in sources:
             for run in runs.shared_with(words_of(source)):
                 if f" {' '.join(run)} " not in own and not visible.holds(run):
-                    found.append(Taint(kind, " ".join(run)))
+                    found.append(TaintedText(kind, " ".join(run)))
                     break
     ids = [row["question_id"], *(row.get("evidence_event_ids") or ())]
-    found += [Taint("id", id_) for id_ in ids if len(id_) >= _SHORTEST_ID and any(id_ in text for text in texts)]
-    found += [Taint("letter", text) for text in texts if _ONLY_LETTER.match(text)]
+    found += [TaintedText("id", id_) for id_ in ids if len(id_) >= _SHORTEST_ID and any(id_ in text for text in texts)]
+    found += [TaintedText("letter", text) for text in texts if _ONLY_LETTER.match(text)]
     named = (match[0] for text in texts for match in _NAMED_LETTER.finditer(text))
-    return found + [Taint("letter", text) for text in named if not visible.says(text)]
+    return found + [TaintedText("letter", text) for text in named if not visible.says(text)]
 
 
 class _Runs:
@@ -176,17 +164,11 @@ class _Runs:
         return self._known[length]
 
 
-def check_memories(given: Any, k: int, texts: Sequence[str], end: int) -> Checked:
-    """Make what a system gave back fit for a prompt.
-
-    Args:
-        given: What `search` returned; None stands for nothing.
-        k: How many memories were asked for.
-        texts: The messages of the whole context.
-        end: How many of them were shown.
+def check_memories(given: Any, k: int, texts: Sequence[str], end: int) -> CheckedMemories:
+    """Make what `search` returned fit for a prompt; None stands for nothing.
 
     Returns:
-        At most k memories, with no more text than the history itself has, and what was wrong.
+        At most k memories, with no more text than the `texts[:end]` that were shown, and what was wrong.
 
     Raises:
         TypeError: They are no memories.
@@ -215,7 +197,7 @@ def check_memories(given: Any, k: int, texts: Sequence[str], end: int) -> Checke
             faults["date"] = None
         if text.strip():
             kept.append(Memory(text, date, places))
-    return Checked(tuple(kept), tuple(faults))
+    return CheckedMemories(tuple(kept), tuple(faults))
 
 
 def _check_form(memory: Any) -> None:

@@ -11,7 +11,17 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
 
 from generation.errors import UserError
-from generation.http import Address, HttpError, NoTime, Redirected, TooLong, Unreachable, address_of, body_as_json, post
+from generation.http import (
+    Address,
+    HttpError,
+    Redirected,
+    ReplyTooLong,
+    TimedOut,
+    Unreachable,
+    address_of,
+    body_as_json,
+    post,
+)
 from generation.reading import clean, clean_text
 from personamem_builder.memory.system import Memory, Session
 
@@ -39,7 +49,7 @@ class _ResetReply(_Reply):
     answers: bool = False
 
 
-class _Found(BaseModel):
+class _FoundMemory(BaseModel):
     model_config = ConfigDict(strict=True)
 
     text: str
@@ -48,7 +58,7 @@ class _Found(BaseModel):
 
 
 class _SearchReply(_Reply):
-    memories: list[_Found]
+    memories: list[_FoundMemory]
 
 
 class _AnswerReply(_Reply):
@@ -94,21 +104,13 @@ class HttpMemory:
         self.answer: Callable[[str, Sequence[str]], int] | None = None
 
     def reset(self) -> None:
-        """Begin the history of another user.
-
-        Raises:
-            MemoryFault: See `_post`.
-        """
+        """Begin the history of another user."""
         self._context = uuid.uuid4().hex
         reply = self._post("reset", {}, _ResetReply)
         self.answer = self._answer if reply.answers else None
 
     def add_session(self, session: Session) -> None:
-        """Show the server the next conversation.
-
-        Raises:
-            MemoryFault: See `_post`.
-        """
+        """Show the server the next conversation."""
         shown = {
             "number": session.number,
             "date": session.date,
@@ -118,11 +120,7 @@ class HttpMemory:
         self._post("sessions", {"session": shown}, _Reply)
 
     def search(self, query: str, k: int) -> Sequence[Memory]:
-        """Ask the server for up to `k` memories.
-
-        Raises:
-            MemoryFault: See `_post`.
-        """
+        """Ask the server for up to `k` memories."""
         reply = self._post("search", {"query": query, "k": k}, _SearchReply)
         return [Memory(found.text, found.date, tuple(found.message_indices)) for found in reply.memories]
 
@@ -137,15 +135,7 @@ class HttpMemory:
         return reply.index
 
     def _post(self, name: str, payload: Mapping[str, Any], kind: type[_AnyReply]) -> _AnyReply:
-        """Send a request.
-
-        Args:
-            name: The last part of its path.
-            payload: What it holds beside version and context.
-            kind: What the reply holds.
-
-        Returns:
-            The reply.
+        """Send a request to the path that ends in `name`, and return the reply.
 
         Raises:
             MemoryFault: The server cannot be reached, takes too long, refuses, or replies with too much or with
@@ -198,9 +188,9 @@ def _base_of(url: str) -> Address | None:
 def _reported(where: str, error: HttpError, timeout: float) -> tuple[str, str]:
     """Return what is wrong with a request that got no reply, and what to do."""
     match error:
-        case NoTime():
+        case TimedOut():
             return f"{where}: no reply in {timeout:g} s", "raise timeout, or look at its log"
-        case TooLong():
+        case ReplyTooLong():
             return f"{where}: {error}", "return fewer or shorter memories"
         case Redirected():
             return f"{where}: {error}", "correct url"

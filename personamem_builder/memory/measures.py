@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from generation.errors import UserError
 from generation.tokenizer import count_tokens
 from personamem_builder import statistics
 from personamem_builder.memory.store import MemoryStore
+from personamem_builder.schema import ContextRow, QuestionRow
 from personamem_builder.statistics import Estimate
-
-Row = Mapping[str, Any]
 
 ALMOST_ALL: Final = 0.9
 """A system that returns more of the history than this has found nothing: it returns everything."""
 
 _OUTDATED: Final = "outdated"
 _CURRENT: Final = "current"
+_COURSE: Final = "track_full_preference_evolution"
 
 
-class Found(NamedTuple):
-    """What a question was given.
+class Excerpt(NamedTuple):
+    """Messages of a shared context, by their indices in any order, and texts that stand for no message."""
+
+    context_id: str
+    indices: Collection[int] = ()
+    texts: Sequence[str] = ()
+
+
+class Retrieval(NamedTuple):
+    """What was retrieved for a question, as it is measured.
 
     Attributes:
-        row: The question.
         indices: The messages of its history that were given word for word.
         tokens: Tokens of all that was given.
         history_tokens: Tokens of the history before the question.
-        whole: Whether all that was given stands for messages; else it is text of the system's own, of which nobody
-            knows what it tells.
+        whole: Whether all that was given stands for messages; else nobody knows what its text tells.
     """
 
-    row: Row
+    row: QuestionRow
     indices: frozenset[int]
     tokens: int
     history_tokens: int
@@ -42,12 +48,9 @@ class Found(NamedTuple):
 
 
 class Measure(NamedTuple):
-    """A measure of each question that has it.
+    """A measure, with its value for each question that has it, by id.
 
-    Attributes:
-        name: What is measured.
-        unit: `share`, or `tokens` or `seconds`, of which the mean is taken.
-        values: The value of each question, by its id.
+    The unit is `share`, or `tokens` or `seconds`, of which the mean is taken.
     """
 
     name: str
@@ -55,14 +58,10 @@ class Measure(NamedTuple):
     values: Mapping[str, float]
 
 
-def found_in_store(store: MemoryStore, rows: Iterable[Row], contexts: Iterable[Mapping[str, Any]]) -> list[Found]:
-    """Return what a system gave to each question that it was asked.
-
-    Args:
-        store: The results.
-        rows: The questions of the split.
-        contexts: Its shared contexts.
-    """
+def retrievals_in_store(
+    store: MemoryStore, rows: Iterable[QuestionRow], contexts: Iterable[ContextRow]
+) -> list[Retrieval]:
+    """Return what a system gave to each question that it was asked."""
     asked = [row for row in rows if row["question_id"] in store.questions]
     before = history_tokens(asked, contexts)
     found = []
@@ -70,19 +69,16 @@ def found_in_store(store: MemoryStore, rows: Iterable[Row], contexts: Iterable[M
         line = store.questions[row["question_id"]]
         indices = frozenset(i for _, _, places in line["memories"] for i in places)
         whole = all(places for _, _, places in line["memories"])
-        found.append(Found(row, indices, line["tokens"], before[row["question_id"]], whole))
+        found.append(Retrieval(row, indices, line["tokens"], before[row["question_id"]], whole))
     return found
 
 
-def found_in_history(
-    rows: Sequence[Row], contexts: Sequence[Mapping[str, Any]], shown: Mapping[str, tuple[str, Iterable[int]]]
-) -> list[Found]:
-    """Return what a question is given that is shown messages of a history, its own or another.
+def retrievals_of_excerpts(
+    rows: Sequence[QuestionRow], contexts: Sequence[ContextRow], excerpts: Mapping[str, Excerpt]
+) -> list[Retrieval]:
+    """Return the excerpts of questions, by their ids, as if they had been retrieved.
 
-    Args:
-        rows: The questions.
-        contexts: The shared contexts.
-        shown: For each question, by its id, whose messages they are, and which.
+    Those of another history than the question's own hold none of its messages.
     """
     said = {
         context["shared_context_id"]: [m["content"] if m["role"] != "system" else "" for m in context["messages"]]
@@ -92,17 +88,17 @@ def found_in_history(
     before = history_tokens(rows, contexts)
     found = []
     for row in rows:
-        context_id, places = shown[row["question_id"]]
-        indices = [i for i in places if said[context_id][i]]
+        context_id, indices, _ = excerpts[row["question_id"]]
+        indices = [i for i in indices if said[context_id][i]]
         own = frozenset(indices if context_id == row["shared_context_id"] else ())
         tokens = sum(counts[said[context_id][i]] for i in indices)
-        found.append(Found(row, own, tokens, before[row["question_id"]]))
+        found.append(Retrieval(row, own, tokens, before[row["question_id"]]))
     return found
 
 
-def history_tokens(rows: Sequence[Row], contexts: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def history_tokens(rows: Sequence[QuestionRow], contexts: Iterable[ContextRow]) -> dict[str, int]:
     """Return the tokens of the history before each question, without the repeats of the user's profile."""
-    asked: dict[str, list[Row]] = {}
+    asked: dict[str, list[QuestionRow]] = {}
     for row in rows:
         asked.setdefault(row["shared_context_id"], []).append(row)
     result: dict[str, int] = {}
@@ -116,7 +112,7 @@ def history_tokens(rows: Sequence[Row], contexts: Iterable[Mapping[str, Any]]) -
     return result
 
 
-def retrieval_measures(found: Sequence[Found]) -> list[Measure]:
+def retrieval_measures(found: Sequence[Retrieval]) -> list[Measure]:
     """Return what was found, question by question.
 
     - `evidence recall`: the share of a question's evidence messages that was given.
@@ -128,18 +124,15 @@ def retrieval_measures(found: Sequence[Found]) -> list[Measure]:
     - `tokens per query`: tokens given.
 
     Those of evidence are of generated data, and of memories that stand for messages.
-
-    Args:
-        found: What each question was given.
     """
     legible = [one for one in found if one.whole and one.row["evidence_message_indices"]]
-    hits = {one.row["question_id"]: set(one.row["evidence_message_indices"]) & one.indices for one in legible}
-    due = {one.row["question_id"]: len(set(one.row["evidence_message_indices"])) for one in legible}
+    due = {one.row["question_id"]: set(one.row["evidence_message_indices"] or ()) for one in legible}
     given = {one.row["question_id"]: len(one.indices) for one in legible}
+    hits = {one.row["question_id"]: len(due[one.row["question_id"]] & one.indices) for one in legible}
     measures = [
-        Measure("evidence recall", "share", {key: len(hit) / due[key] for key, hit in hits.items()}),
-        Measure("all evidence", "share", {key: float(len(hit) == due[key]) for key, hit in hits.items()}),
-        Measure("evidence precision", "share", {key: len(hit) / given[key] for key, hit in hits.items() if given[key]}),
+        Measure("evidence recall", "share", {key: hit / len(due[key]) for key, hit in hits.items()}),
+        Measure("all evidence", "share", {key: float(hit == len(due[key])) for key, hit in hits.items()}),
+        Measure("evidence precision", "share", {key: hit / given[key] for key, hit in hits.items() if given[key]}),
         Measure("stale evidence", "share", _stale(legible)),
         Measure(
             "share of history",
@@ -151,7 +144,7 @@ def retrieval_measures(found: Sequence[Found]) -> list[Measure]:
     return [measure for measure in measures if measure.values]
 
 
-def _stale(found: Sequence[Found]) -> dict[str, float]:
+def _stale(found: Sequence[Retrieval]) -> dict[str, float]:
     """Say of each question about a value that has changed whether only what it was before was given.
 
     Evidence stands in the order of the updates: the last message tells the current value, those before it outdated
@@ -159,18 +152,16 @@ def _stale(found: Sequence[Found]) -> dict[str, float]:
     """
     stale = {}
     for one in found:
-        *before, last = one.row["evidence_message_indices"]
+        evidence = one.row["evidence_message_indices"] or []
         roles = one.row.get("option_roles") or ()
-        changed = (_OUTDATED in roles and _CURRENT in roles) or one.row["question_type"] in _COURSES
-        if before and changed:
-            stale[one.row["question_id"]] = float(last not in one.indices and not one.indices.isdisjoint(before))
+        changed = (_OUTDATED in roles and _CURRENT in roles) or one.row["question_type"] == _COURSE
+        if len(evidence) > 1 and changed:
+            only_outdated = evidence[-1] not in one.indices and not one.indices.isdisjoint(evidence[:-1])
+            stale[one.row["question_id"]] = float(only_outdated)
     return stale
 
 
-_COURSES: Final = ("track_full_preference_evolution",)
-
-
-def store_measures(store: MemoryStore, found: Sequence[Found]) -> list[Measure]:
+def store_measures(store: MemoryStore, found: Sequence[Retrieval]) -> list[Measure]:
     """Return those of `retrieval_measures`, the seconds, and whether answers of the system's own are right."""
     lines = [store.questions[one.row["question_id"]] for one in found]
     measures = [
@@ -187,16 +178,10 @@ def store_measures(store: MemoryStore, found: Sequence[Found]) -> list[Measure]:
     return measures
 
 
-def estimate(measure: Measure, rows: Mapping[str, Row], ids: Iterable[str] | None = None) -> Estimate | None:
-    """Return the mean of a measure with its interval, clustered by persona.
+def estimate(measure: Measure, rows: Mapping[str, QuestionRow], ids: Iterable[str] | None = None) -> Estimate | None:
+    """Return the mean of a measure, over some questions only if `ids` say so, with its interval clustered by persona.
 
-    Args:
-        measure: The measure.
-        rows: The questions by id.
-        ids: Only these questions.
-
-    Returns:
-        The mean; without an interval where the measure is no share. None where no question has the measure.
+    Without an interval where the measure is no share; None where no question has the measure.
     """
     chosen = None if ids is None else set(ids)
     keys = [key for key in measure.values if chosen is None or key in chosen]
@@ -208,109 +193,29 @@ def estimate(measure: Measure, rows: Mapping[str, Row], ids: Iterable[str] | Non
     return Estimate(sum(values) / len(values), None, None, len(values), len(set(personas)))
 
 
-class Compared(NamedTuple):
-    """A measure of two systems.
+def costs(store: MemoryStore) -> dict[str, Any]:
+    """Return what a run took, as JSON.
 
-    Attributes:
-        name: What is measured.
-        unit: As in `Measure`.
-        first: Mean of the first, over the questions that both have.
-        second: Mean of the second.
-        difference: Second minus first.
-        low: Lower end of its 95 % interval clustered by persona; None with fewer than two personas.
-        high: Upper end.
-        n: Questions that both have.
+    `pieces` are calls of `add_session`, of which so many `failed`; a session that came in pieces counts once among the
+    `sessions`. `bytes` and `tokens` are those shown, `seconds` those of all sessions and queries, and `usage` is what
+    the system says that it used, such as calls of a model.
     """
-
-    name: str
-    unit: str
-    first: float
-    second: float
-    difference: float
-    low: float | None
-    high: float | None
-    n: int
-
-
-def compare(first: Sequence[Measure], second: Sequence[Measure], rows: Mapping[str, Row]) -> list[Compared]:
-    """Compare two systems question by question.
-
-    Args:
-        first: The measures of one.
-        second: Those of the other.
-        rows: The questions by id.
-
-    Returns:
-        A line for each measure that both have.
-    """
-    others = {measure.name: measure for measure in second}
-    lines = []
-    for measure in first:
-        other = others.get(measure.name)
-        keys = [key for key in measure.values if other is not None and key in other.values]
-        if other is None or not keys:
-            continue
-        a, b = [measure.values[key] for key in keys], [other.values[key] for key in keys]
-        # Scaled into [-1, 1], to which the interval of a difference of credits is clipped.
-        scale = max(1.0, *(abs(x - y) for x, y in zip(a, b, strict=True))) * _ROOM
-        found = statistics.paired_difference(
-            [y / scale for y in b], [x / scale for x in a], [rows[key]["persona_id"] for key in keys]
-        )
-        low, high = (None if end is None else end * scale for end in (found.low, found.high))
-        if measure.unit == "share":
-            low, high = (None if end is None else min(max(end, -1.0), 1.0) for end in (low, high))
-        means = sum(a) / len(a), sum(b) / len(b)
-        lines.append(Compared(measure.name, measure.unit, *means, means[1] - means[0], low, high, len(keys)))
-    return lines
-
-
-_ROOM: Final = 100.0
-"""Makes values so small that no end of an interval is clipped before it is scaled back."""
-
-
-class Costs(NamedTuple):
-    """What it took to take a split in, and to search it.
-
-    Attributes:
-        sessions: Sessions taken in; one that came in pieces counts once.
-        pieces: Calls of `add_session`.
-        failed: Of these, those that failed.
-        bytes: Bytes shown.
-        tokens: Tokens shown.
-        seconds_per_session: Mean seconds to take one in.
-        seconds: Seconds of all sessions and queries.
-        usage: What the system says that it used, such as calls of a model.
-    """
-
-    sessions: int
-    pieces: int
-    failed: int
-    bytes: int
-    tokens: int
-    seconds_per_session: float
-    seconds: float
-    usage: Mapping[str, float]
-
-
-def costs(store: MemoryStore) -> Costs:
-    """Return what a run took."""
     lines, asked = store.sessions, list(store.questions.values())
-    usage: dict[str, float] = {}
-    for line in [*lines, *asked]:
-        for key, value in line["usage"].items():
-            usage[key] = usage.get(key, 0.0) + value
+    usage: Counter[str] = Counter()
+    for used in [*(line["usage"] for line in lines), *(line["usage"] for line in asked)]:
+        usage.update(used)
     sessions = len({(line["shared_context_id"], line["number"]) for line in lines})
     seconds = sum(line["seconds"] for line in lines)
-    return Costs(
-        sessions=sessions,
-        pieces=len(lines),
-        failed=sum(bool(line["error"]) for line in lines),
-        bytes=sum(line["bytes"] for line in lines),
-        tokens=sum(line["tokens"] for line in lines),
-        seconds_per_session=seconds / sessions if sessions else 0.0,
-        seconds=seconds + sum(line["seconds"] for line in asked),
-        usage=usage,
-    )
+    return {
+        "sessions": sessions,
+        "pieces": len(lines),
+        "failed": sum(bool(line["error"]) for line in lines),
+        "bytes": sum(line["bytes"] for line in lines),
+        "tokens": sum(line["tokens"] for line in lines),
+        "seconds_per_session": seconds / sessions if sessions else 0.0,
+        "seconds": seconds + sum(line["seconds"] for line in asked),
+        "usage": dict(usage),
+    }
 
 
 def returns_everything(measures: Iterable[Measure]) -> bool:
@@ -321,33 +226,19 @@ def returns_everything(measures: Iterable[Measure]) -> bool:
     return False
 
 
-def check_same_questions(first: MemoryStore, second: MemoryStore) -> None:
-    """Raise unless two results are of the same data.
-
-    Raises:
-        UserError: They are not.
-    """
-    for key in ("data_digest", "split"):
-        if first.about[key] != second.about[key]:
-            raise UserError(
-                f"{first.folder} and {second.folder} cannot be compared: their {key} differs",
-                "run both systems on the same data and split",
-            )
-
-
 DISTANCES: Final = (0, 2, 5, 10, 20)
 """Where the classes of distance begin, in sessions between the evidence and the question."""
 
 
-def distance_class(row: Row) -> str:
-    """Return the class of distance of a question, such as `2-4 sessions back`."""
-    place = max(bisect_left(DISTANCES, row["distance_to_ref_in_blocks"] + 1) - 1, 0)
+def distance_class(sessions: int) -> str:
+    """Return the class of distance of so many sessions, such as `2-4 sessions back`."""
+    place = max(bisect_left(DISTANCES, sessions + 1) - 1, 0)
     first = DISTANCES[place]
     last = "+" if place + 1 == len(DISTANCES) else f"-{DISTANCES[place + 1] - 1}"
     return f"{first}{last} sessions back"
 
 
-def by_slice(rows: Iterable[Row], name_of: Callable[[Row], str]) -> dict[str, set[str]]:
+def by_slice(rows: Iterable[QuestionRow], name_of: Callable[[QuestionRow], str]) -> dict[str, set[str]]:
     """Return the ids of the questions of each slice."""
     slices: dict[str, set[str]] = {}
     for row in rows:

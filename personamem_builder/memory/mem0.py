@@ -17,7 +17,6 @@ from typing import Any, Final
 from generation.errors import UserError
 from generation.resources import install_hint
 from personamem_builder.memory.http import MemoryFault
-from personamem_builder.memory.retrieval import missing_extra
 from personamem_builder.memory.system import Memory, Session
 
 _USER: Final = "user"
@@ -52,7 +51,7 @@ class Mem0:
         max_tokens: Of a reply of the language model.
 
     Raises:
-        UserError: mem0ai or sentence-transformers is not installed, the embedding model cannot be had, or
+        UserError: sentence-transformers is not installed, the embedding model cannot be had, or
             `OPENROUTER_API_KEY` is set, by which mem0 would go to another server than it is told.
     """
 
@@ -157,8 +156,6 @@ def _import_mem0(folder: str) -> Any:
     os.environ["MEM0_DIR"] = given or folder
     try:
         from mem0 import Memory as Store
-    except ModuleNotFoundError as error:
-        raise missing_extra("mem0", error, "mem0") from error
     finally:
         if given is None:
             del os.environ["MEM0_DIR"]

@@ -30,13 +30,7 @@ _METHODS: Final = {"reset": 0, "add_session": 1, "search": 2}
 
 
 class SystemSpec(NamedTuple):
-    """A memory system with its settings: what is made anew where a run needs one.
-
-    Attributes:
-        name: As the user gave it.
-        settings: Arguments of its class.
-        cls: The class.
-    """
+    """A memory system by its class, its name as the user gave it, and its settings: made anew where a run needs one."""
 
     name: str
     settings: Mapping[str, Any]
@@ -64,14 +58,10 @@ class SystemSpec(NamedTuple):
         return system
 
     @property
-    def identity(self) -> dict[str, Any]:
-        """What tells this system from others; `version` is that of its class, else the digest of its source."""
+    def version(self) -> int | str:
+        """What its class says, else the digest of its source: results of another version are others."""
         version = getattr(self.cls, "version", None)
-        return {
-            "system": self.name,
-            "settings": dict(self.settings),
-            "version": version if isinstance(version, int | str) else _source_digest(self.cls),
-        }
+        return version if isinstance(version, int | str) else _source_digest(self.cls)
 
 
 def known_systems() -> list[str]:
@@ -80,14 +70,7 @@ def known_systems() -> list[str]:
 
 
 def find_system(name: str, settings: Mapping[str, Any] | None = None) -> SystemSpec:
-    """Find a memory system.
-
-    Args:
-        name: One of `known_systems()`, or `module:Class`.
-        settings: Arguments of its class, such as `{"unit": "session"}`.
-
-    Returns:
-        The system, which is not made yet.
+    """Find a memory system by one of `known_systems()` or as `module:Class`, with arguments of its class as settings.
 
     Raises:
         UserError: There is no such system, it lacks a method, or has no such setting.

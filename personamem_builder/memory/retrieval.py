@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, cast, get_args
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 
 from generation.errors import UserError
-from generation.resources import install_hint
-from personamem_builder.memory.history import spoken
+from personamem_builder.memory.sessions import spoken
 from personamem_builder.memory.system import Memory, Session
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 Unit = Literal["message", "session"]
 _UNITS: Final = get_args(Unit)
 
 
 def check_unit(unit: str) -> Unit:
-    """Return a unit.
-
-    Raises:
-        UserError: There is no such unit.
-    """
+    """Return a unit, or raise if there is no such."""
     if unit in _UNITS:
         return cast(Unit, unit)
     raise UserError(f"unit={unit}: there is no such unit", f"use one of {', '.join(_UNITS)}")
@@ -36,6 +35,9 @@ def units_of(session: Session, unit: Unit) -> list[Memory]:
     return [Memory("\n\n".join(spoken(message) for _, message in said), session.date, tuple(i for i, _ in said))]
 
 
-def missing_extra(system: str, error: ModuleNotFoundError, extra: str) -> UserError:
-    """Return the error for a system whose library is not installed."""
-    return UserError(f"the memory system {system} needs {error.name}, which is not installed", install_hint(extra))
+def best_units(units: Sequence[Memory], scores: npt.NDArray[Any], k: int) -> list[Memory]:
+    """Return the `k` units with the highest score; of equal ones the later, since users change."""
+    import numpy as np
+
+    order = np.lexsort((-np.arange(len(scores)), -scores))
+    return [units[i] for i in order[:k]]

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from generation.errors import UserError
 from generation.progress import track
-from generation.tokenizer import load_encoding
-from personamem_builder.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path, read_manifest
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.memory.firewall import Checked, VisibleText, check_memories, find_taint
-from personamem_builder.memory.history import cut_sessions
+from generation.tokenizer import num_tokens
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts
+from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.manifest import read_manifest
+from personamem_builder.memory.firewall import CheckedMemories, VisibleText, check_memories, find_taint
 from personamem_builder.memory.registry import SystemSpec
-from personamem_builder.memory.store import MemoryStore, about_run, opened_store, store_folder
+from personamem_builder.memory.sessions import cut_sessions
+from personamem_builder.memory.store import MemoryStore, QuestionRecord, about_run, opened_store, store_folder
 from personamem_builder.memory.system import MemorySystem, Session
 from personamem_builder.memory.worker import Hung, Worker
-from personamem_builder.schema import option_texts
+from personamem_builder.schema import ContextRow, QuestionRow, option_texts
 
 DEFAULT_K: Final = 10
 DEFAULT_TIMEOUT: Final = 600.0
@@ -33,8 +34,6 @@ _MOST_HANGS: Final = 3
 """After so many in one context the system is asked no more about it: each costs the whole time limit."""
 
 _LONGEST_ERROR: Final = 500
-
-Row = Mapping[str, Any]
 
 
 def run_memory(
@@ -54,8 +53,8 @@ def run_memory(
     in piece by piece, see `cut_sessions`; in data made by this package questions stand at the ends of sessions.
 
     What was found before is not asked again; what the system failed at is, with all that came after it in that history.
-    A run that was interrupted goes on after the last finished session; a
-    system that cannot make snapshots is shown the earlier sessions of that context again.
+    A run that was interrupted goes on after the last finished session; a system that cannot make snapshots is shown the
+    earlier sessions of that context again.
 
     A system that fails at a session or a question, that hangs, or that returns what cannot be used, does not end the
     run: its failure is kept in place of its memories.
@@ -77,7 +76,7 @@ def run_memory(
     """
     check_k(k)
     digest = read_manifest(folder)["digest"]
-    asked: dict[str, list[Row]] = defaultdict(list)
+    asked: dict[str, list[QuestionRow]] = defaultdict(list)
     for row in read_questions(folder, split).to_pylist():
         if contexts is None or row["shared_context_id"] in contexts:
             asked[row["shared_context_id"]].append(row)
@@ -89,8 +88,8 @@ def run_memory(
             if not all(store.is_answered(row["question_id"]) for row in rows) or context_id in failed
         }
         if open_:
-            walk = _Walk(spec, k, timeout, store)
-            rows_of_contexts = iter_contexts(folder / contexts_path(split))
+            walk = _ContextWalk(spec, k, timeout, store)
+            rows_of_contexts: Iterator[Any] = iter_contexts(folder / contexts_path(split))
             wanted = (context for context in rows_of_contexts if context["shared_context_id"] in open_)
             for context in track(wanted, f"memory {spec.name}", len(open_)):
                 walk.context(context, open_[context["shared_context_id"]])
@@ -98,45 +97,11 @@ def run_memory(
     return store
 
 
-def keep_history(
-    out: Path,
-    about: Mapping[str, Any],
-    rows: Sequence[Row],
-    contexts: Mapping[str, Mapping[str, Any]],
-    shown: Mapping[str, Iterable[int]],
-) -> MemoryStore:
-    """Keep messages of the history that questions are shown as if a system had found them, to compare it with these.
-
-    Args:
-        out: Where the results go.
-        about: What shows them: `system`, `settings`, `split` and `data_digest`.
-        rows: The questions.
-        contexts: Their shared contexts, by id.
-        shown: The indices of the messages, by question id.
-
-    Raises:
-        UserError: `out` holds something else, or cannot be written.
-    """
-    with opened_store(out, {**about, "version": "", "k": 0}) as store:
-        for row in (row for row in rows if not store.is_answered(row["question_id"])):
-            messages = contexts[row["shared_context_id"]]["messages"]
-            texts = {i: messages[i]["content"] for i in shown[row["question_id"]] if messages[i]["role"] != "system"}
-            store.add_question(
-                {
-                    "question_id": row["question_id"],
-                    "persona_id": row["persona_id"],
-                    "shared_context_id": row["shared_context_id"],
-                    "end": row["end_index_in_shared_context"],
-                    "memories": [[text, "", [i]] for i, text in texts.items()],
-                    "tokens": _tokens(list(texts.values())),
-                    "seconds": 0.0,
-                    "error": "",
-                    "faults": [],
-                    "taint": [],
-                    "usage": {},
-                }
-            )
-    return store
+def read_split(folder: Path, split: str) -> tuple[list[QuestionRow], list[ContextRow]]:
+    """Return the questions and the shared contexts of a split."""
+    rows: list[QuestionRow] = read_questions(folder, split).to_pylist()
+    contexts: list[Any] = list(iter_contexts(folder / contexts_path(split)))
+    return rows, contexts
 
 
 def check_k(k: Any) -> int:
@@ -152,7 +117,7 @@ def check_k(k: Any) -> int:
     return k
 
 
-class _Walk:
+class _ContextWalk:
     """A system on its way through contexts."""
 
     def __init__(self, spec: SystemSpec, k: int, timeout: float, store: MemoryStore) -> None:
@@ -167,7 +132,7 @@ class _Walk:
     def close(self) -> None:
         self._worker.close()
 
-    def context(self, context: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def context(self, context: ContextRow, rows: Sequence[QuestionRow]) -> None:
         """Take in a context and ask its questions, those left open by an earlier run."""
         texts = [message["content"] for message in context["messages"]]
         self._texts, self._visible, self._asked = texts, VisibleText(texts), list[str]()
@@ -175,16 +140,18 @@ class _Walk:
         if self._given_up:
             self._start()
         self._hangs, self._given_up = 0, ""
-        at: dict[int, list[Row]] = defaultdict(list)
+        at: dict[int, list[QuestionRow]] = defaultdict(list)
         for row in rows:
             at[min(row["end_index_in_shared_context"], len(texts))].append(row)
         sessions = cut_sessions(context, at)
         ends = [session.first_index + len(session.messages) for session in sessions]
         kept = {
-            s["first_index"]: s for s in self._store.sessions if s["shared_context_id"] == context["shared_context_id"]
+            s["first_index"]: s["error"]
+            for s in self._store.sessions
+            if s["shared_context_id"] == context["shared_context_id"]
         }
         # From here on the walk is made again: a question is open, or what the system knows will not be what it knew.
-        lacking = (end for s, end in zip(sessions, ends, strict=True) if kept.get(s.first_index, {}).get("error"))
+        lacking = (end for s, end in zip(sessions, ends, strict=True) if kept.get(s.first_index))
         self._again_from = min(lacking, default=len(texts) + 1)
         open_ends = [end for end, here in at.items() if not all(map(self._is_done, here))]
         first_open = min([*open_ends, self._again_from])
@@ -201,7 +168,7 @@ class _Walk:
             self._ask(at[end], end)
         self._store.drop_snapshot()
 
-    def _is_done(self, row: Row) -> bool:
+    def _is_done(self, row: QuestionRow) -> bool:
         is_before = row["end_index_in_shared_context"] < self._again_from
         return is_before and self._store.is_answered(row["question_id"])
 
@@ -275,7 +242,7 @@ class _Walk:
 
     # ---- sessions and questions
 
-    def _add(self, session: Session, context: Mapping[str, Any]) -> None:
+    def _add(self, session: Session, context: ContextRow) -> None:
         contents = [message["content"] for message in session.messages]
         copy = session._replace(messages=tuple(message.copy() for message in session.messages))
         _, seconds, error = self._call(partial(self._system.add_session, copy))
@@ -289,7 +256,7 @@ class _Walk:
                 "first_index": session.first_index,
                 "messages": len(contents),
                 "bytes": sum(len(content.encode("utf-8", "replace")) for content in contents),
-                "tokens": _tokens(contents),
+                "tokens": sum(map(num_tokens, contents)),
                 "seconds": round(seconds, 6),
                 "error": error,
                 "usage": self._usage_since(),
@@ -302,7 +269,7 @@ class _Walk:
             if not error and isinstance(content, bytes):
                 self._store.save_snapshot(context_id, sessions, content)
 
-    def _ask(self, rows: Sequence[Row], end: int) -> None:
+    def _ask(self, rows: Sequence[QuestionRow], end: int) -> None:
         self._visible.show(end)
         for row in rows:
             message = row["user_question_or_message"]
@@ -310,22 +277,22 @@ class _Walk:
                 self._store.add_question(self._answer(row, message, end))
             self._asked.append(message)
 
-    def _answer(self, row: Row, message: str, end: int) -> dict[str, Any]:
+    def _answer(self, row: QuestionRow, message: str, end: int) -> QuestionRecord:
         given, seconds, error = self._call(partial(self._search, message))
-        checked = Checked((), ())
+        checked = CheckedMemories((), ())
         if not error:
             try:
                 checked = check_memories(given, self._k, self._texts, end)
             except Exception as raised:  # what is given back may be anything
                 error = _in_words(raised)
         memories = checked.memories
-        line = {
+        record: Any = {
             "question_id": row["question_id"],
             "persona_id": row["persona_id"],
             "shared_context_id": row["shared_context_id"],
             "end": end,
-            "memories": [[memory.text, memory.date, list(memory.message_indices)] for memory in memories],
-            "tokens": _tokens([memory.text for memory in memories]),
+            "memories": [(memory.text, memory.date, list(memory.message_indices)) for memory in memories],
+            "tokens": sum(num_tokens(memory.text) for memory in memories),
             "seconds": round(seconds, 6),
             "error": error,
             "faults": list(checked.faults),
@@ -335,9 +302,9 @@ class _Walk:
             options = option_texts(row)
             chosen, _, failed = self._call(partial(answer, message, options))
             valid = isinstance(chosen, int) and not isinstance(chosen, bool) and 0 <= chosen < len(options)
-            line["answer"] = chosen if valid and not failed else None
+            record["answer"] = chosen if valid and not failed else None
             self._asked += options  # it has seen them now: none may come back later
-        return {**line, "usage": self._usage_since()}
+        return cast(QuestionRecord, {**record, "usage": self._usage_since()})
 
     def _search(self, message: str) -> list[Any]:
         found = self._system.search(message, self._k)
@@ -362,11 +329,6 @@ class _Walk:
         return {
             key: value - before.get(key, 0.0) for key, value in self._usage.items() if value != before.get(key, 0.0)
         }
-
-
-def _tokens(texts: Sequence[str]) -> int:
-    encoding, _ = load_encoding()
-    return sum(len(encoding.encode_ordinary(text)) for text in texts)
 
 
 def _in_words(error: BaseException) -> str:

@@ -12,13 +12,21 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    TypeVar,
+)
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from generation.errors import UserError
 from generation.files import replacing
-from generation.reading import as_model, clean, decode, parse_json, read_json
+from generation.reading import clean, decode, describe, parse_json, read_json
 from personamem_builder.dataset.locate import cache_folder
 from personamem_builder.memory.registry import SystemSpec
 from personamem_builder.memory.system import Memory
@@ -32,21 +40,23 @@ _AGAIN: Final = "delete its folder, and run the system again"
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="allow")
+class StoredRun(TypedDict):
+    """What was run on what: `store.json`."""
 
-
-class _About(_Part):
-    format: Literal["personamem memory store"]
-    format_version: Literal[1]
     system: str
     settings: dict[str, Any]
+    version: NotRequired[int | str]
     k: Annotated[int, Field(ge=0)]
     split: str
     data_digest: str
 
 
-class _Line(_Part):
+class _StoreFile(StoredRun):
+    format: Literal["personamem memory store"]
+    format_version: Literal[1]
+
+
+class _CallRecord(TypedDict):
     shared_context_id: str
     persona_id: int
     tokens: _Count
@@ -55,31 +65,37 @@ class _Line(_Part):
     usage: dict[str, float]
 
 
-class _Session(_Line):
+class SessionRecord(_CallRecord):
+    """A line of `sessions.jsonl`: what became of a session that was shown; `tokens` are those shown."""
+
     number: _Count
     first_index: _Count
     messages: _Count
     bytes: _Count
 
 
-class _Question(_Line):
+class QuestionRecord(_CallRecord):
+    """A line of `questions.jsonl`: what was given back for a question; `tokens` are those given back.
+
+    A memory is its text, its date and its message indices; a taint its kind and its text.
+    """
+
     question_id: str
     end: _Count
     memories: list[Annotated[tuple[str, str, list[_Count]], Field(strict=False)]]
     faults: list[str]
     taint: list[list[str]]
-    answer: int | None = None
+    answer: NotRequired[int | None]
+
+
+_Form = TypeVar("_Form")
 
 
 class MemoryStore:
-    """A folder of results.
-
-    Args:
-        folder: The folder, with a `store.json`.
+    """The results in a folder that has a `store.json`.
 
     Attributes:
-        folder: The folder.
-        about: What was run: `system`, `settings`, `version`, `k`, `split`, `data_digest`.
+        about: What was run.
         questions: The lines of the questions, by question id; of one that was asked again, the newest.
 
     Raises:
@@ -91,35 +107,33 @@ class MemoryStore:
         hint = "make them: personamem memory run --system bm25 --out FOLDER"
         if not (folder / STORE).is_file():
             raise UserError(f"{folder} holds no results of a memory system: it has no {STORE}", hint)
-        about: dict[str, Any] = read_json(folder / STORE, hint)
-        as_model(about, _About, str(folder / STORE), hint)
-        self.about = {key: value for key, value in about.items() if key not in ("format", "format_version")}
-        self._sessions: dict[tuple[str, int], dict[str, Any]] = {}
-        for line in _read_lines(folder / "sessions.jsonl", _Session):
+        about: Any = _checked(read_json(folder / STORE, hint), _strictly(_StoreFile), str(folder / STORE), hint)
+        del about["format"], about["format_version"]
+        self.about: StoredRun = about
+        self._sessions: dict[tuple[str, int], SessionRecord] = {}
+        for line in _read_lines(folder / "sessions.jsonl", SessionRecord):
             self._sessions[line["shared_context_id"], line["first_index"]] = line
-        lines = _read_lines(folder / "questions.jsonl", _Question)
-        self.questions: dict[str, dict[str, Any]] = {line["question_id"]: line for line in lines}
+        lines = _read_lines(folder / "questions.jsonl", QuestionRecord)
+        self.questions: dict[str, QuestionRecord] = {line["question_id"]: line for line in lines}
 
     @property
-    def sessions(self) -> list[dict[str, Any]]:
+    def title(self) -> str:
+        """What was run and where it is, in words: `bm25 unit=session k=10 (FOLDER)`."""
+        settings = "".join(f" {key}={value}" for key, value in self.about["settings"].items())
+        return f"{self.about['system']}{settings} k={self.about['k']} ({self.folder})"
+
+    @property
+    def sessions(self) -> list[SessionRecord]:
         """The lines of the sessions; of one that was taken in again, the newest."""
         return list(self._sessions.values())
 
-    def add_session(self, line: dict[str, Any]) -> None:
-        """Keep what became of a session, in place of an earlier failure.
-
-        Raises:
-            UserError: The disk refuses.
-        """
+    def add_session(self, line: SessionRecord) -> None:
+        """Keep what became of a session, in place of an earlier failure."""
         self._append("sessions.jsonl", line)
         self._sessions[line["shared_context_id"], line["first_index"]] = line
 
-    def add_question(self, line: dict[str, Any]) -> None:
-        """Keep what a system gave back for a question, in place of an earlier failure.
-
-        Raises:
-            UserError: The disk refuses.
-        """
+    def add_question(self, line: QuestionRecord) -> None:
+        """Keep what a system gave back for a question, in place of an earlier failure."""
         self._append("questions.jsonl", line)
         self.questions[line["question_id"]] = line
 
@@ -177,12 +191,8 @@ def _writing(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def opened_store(folder: Path, about: Mapping[str, Any]) -> Iterator[MemoryStore]:
+def opened_store(folder: Path, about: StoredRun) -> Iterator[MemoryStore]:
     """Open a folder of results for writing, making it where there is none; others wait for it meanwhile.
-
-    Args:
-        folder: The folder.
-        about: What is run.
 
     Raises:
         UserError: It holds something else, or cannot be written.
@@ -226,30 +236,48 @@ def store_folder(spec: SystemSpec, k: int, split: str, data_digest: str) -> Path
     return cache_folder() / "memory" / f"{name}-{split}-k{k}-{key}"
 
 
-def about_run(spec: SystemSpec, k: int, split: str, data_digest: str) -> dict[str, Any]:
+def about_run(spec: SystemSpec, k: int, split: str, data_digest: str) -> StoredRun:
     """Return what tells the results of one run from those of others."""
-    return {**spec.identity, "k": k, "split": split, "data_digest": data_digest}
+    return {
+        "system": spec.name,
+        "settings": dict(spec.settings),
+        "version": spec.version,
+        "k": k,
+        "split": split,
+        "data_digest": data_digest,
+    }
 
 
-def _check_same(store: MemoryStore, about: Mapping[str, Any]) -> None:
+def _check_same(store: MemoryStore, about: StoredRun) -> None:
     # Through JSON, as the store has been.
     if differing := [key for key, value in json.loads(json.dumps(about)).items() if store.about.get(key) != value]:
         was, is_ = ({key: values.get(key) for key in differing} for values in (store.about, about))
         raise UserError(f"{store.folder} holds another run: {was}, not {is_}", "choose another folder, or delete it")
 
 
-def _read_lines(path: Path, kind: type[_Line]) -> Iterator[dict[str, Any]]:
+def _read_lines(path: Path, kind: type[_Form]) -> Iterator[_Form]:
     if not path.exists():
         return
     try:
         lines = path.read_bytes().split(b"\n")[:-1]  # what stands after the last line end is half a line
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}", _AGAIN) from error
+    form = _strictly(kind)
     for number, content in enumerate(lines, 1):
         where = f"{path}, line {number}"
-        line: dict[str, Any] = parse_json(decode(content, where, _AGAIN), where, _AGAIN)
-        as_model(line, kind, where, _AGAIN)
-        yield line
+        yield _checked(parse_json(decode(content, where, _AGAIN), where, _AGAIN), form, where, _AGAIN)
+
+
+def _strictly(kind: type[_Form]) -> TypeAdapter[_Form]:
+    kind.__pydantic_config__ = ConfigDict(strict=True)  # type: ignore[attr-defined]
+    return TypeAdapter(kind)
+
+
+def _checked(value: Any, form: TypeAdapter[_Form], where: str, hint: str) -> _Form:
+    try:
+        return form.validate_python(value)
+    except ValidationError as error:
+        raise UserError(f"{where}: {describe(error)}", hint) from error
 
 
 def _cut_torn_line(path: Path) -> None:

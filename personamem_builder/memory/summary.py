@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from personamem_builder.memory.comparison import MeasureDifference
 from personamem_builder.memory.measures import (
     DISTANCES,
-    Compared,
-    Costs,
-    Found,
     Measure,
+    Retrieval,
     by_slice,
     costs,
     distance_class,
@@ -19,20 +18,15 @@ from personamem_builder.memory.measures import (
     returns_everything,
 )
 from personamem_builder.memory.store import MemoryStore
+from personamem_builder.text_table import text_table
 
 ALL: Final = "all"
 _SLICED: Final = ("evidence recall", "stale evidence", "answers by rules", "own answers", "tokens per query")
 """What is told by question type and by distance too."""
 
-Row = Mapping[str, Any]
 
-
-def summarise(found: Sequence[Found], measures: Sequence[Measure]) -> dict[str, Any]:
+def summarise(found: Sequence[Retrieval], measures: Sequence[Measure]) -> dict[str, Any]:
     """Return the measures over all questions, and by type and distance.
-
-    Args:
-        found: What each question was given.
-        measures: Its measures.
 
     Returns:
         JSON: `questions`, `returns_everything` and `measures`, a list of `{measure, unit, slice, value, low, high, n}`.
@@ -40,8 +34,8 @@ def summarise(found: Sequence[Found], measures: Sequence[Measure]) -> dict[str, 
     """
     rows = {one.row["question_id"]: one.row for one in found}
     types = by_slice(rows.values(), lambda row: str(row["question_type"]))
-    distances = by_slice(rows.values(), distance_class)
-    order = [distance_class({"distance_to_ref_in_blocks": first}) for first in DISTANCES]
+    distances = by_slice(rows.values(), lambda row: distance_class(row["distance_to_ref_in_blocks"]))
+    order = [distance_class(first) for first in DISTANCES]
     slices: dict[str, set[str] | None] = {ALL: None}
     slices |= {name: types[name] for name in sorted(types)}
     slices |= {name: distances[name] for name in order if name in distances}
@@ -79,7 +73,7 @@ def of_store(store: MemoryStore) -> dict[str, Any]:
         "empty_queries": sum(not line["memories"] and not line["error"] for line in lines),
         "first_error": first,
         "failed_sessions": sum(bool(line["error"]) for line in store.sessions),
-        "costs": costs(store)._asdict(),
+        "costs": costs(store),
     }
 
 
@@ -89,7 +83,7 @@ _SHOWN: Final = 20
 def to_text(summary: Mapping[str, Any]) -> str:
     """Return a summary as tables for a terminal."""
     shown = [line for line in summary["measures"] if line["slice"] == ALL]
-    parts = [table(["measure", "value", "95 % interval", "n"], [_overall(line) for line in shown])]
+    parts = [text_table([["measure", "value", "95 % interval", "n"], *map(_overall, shown)], "lr", ruled=True)]
     names = [line["measure"] for line in shown if line["measure"] in _SLICED]
     cells = {(line["slice"], line["measure"]): number(line["value"], line["unit"]) for line in summary["measures"]}
     counts: dict[str, int] = {}
@@ -97,21 +91,24 @@ def to_text(summary: Mapping[str, Any]) -> str:
         counts[line["slice"]] = max(line["n"], counts.get(line["slice"], 0))
     slices = [name for name in counts if name != ALL]
     if slices:
-        parts.append(
-            table(["", *names, "n"], [[s, *(cells.get((s, n), "") for n in names), str(counts[s])] for s in slices])
-        )
+        rows = [[s, *(cells.get((s, n), "") for n in names), str(counts[s])] for s in slices]
+        parts.append(text_table([["", *names, "n"], *rows], "lr", ruled=True))
     return "\n\n".join([*parts, *_remarks(summary)])
 
 
 def _remarks(summary: Mapping[str, Any]) -> list[str]:
     remarks = []
     if "costs" in summary:
-        cost: Costs = Costs(**summary["costs"])
-        line = f"{cost.sessions} sessions taken in, {cost.seconds_per_session:.3g} s each; {cost.tokens:,} tokens shown"
-        used = "".join(f"; {key} {value:,.6g}" for key, value in cost.usage.items())
-        remarks.append(f"{line}; {cost.seconds:,.3g} s in all{used}")
-        if cost.failed:
-            remarks.append(f"{cost.failed} of {cost.pieces} sessions FAILED to be taken in: {summary['first_error']}")
+        cost = summary["costs"]
+        used = "".join(f"; {key} {value:,.6g}" for key, value in cost["usage"].items())
+        remarks.append(
+            f"{cost['sessions']} sessions taken in, {cost['seconds_per_session']:.3g} s each; "
+            f"{cost['tokens']:,} tokens shown; {cost['seconds']:,.3g} s in all{used}"
+        )
+        if cost["failed"]:
+            remarks.append(
+                f"{cost['failed']} of {cost['pieces']} sessions FAILED to be taken in: {summary['first_error']}"
+            )
     if summary["returns_everything"]:
         remarks.append("It returns nearly all of the history: its recall says nothing about finding.")
     if summary.get("failed_queries"):
@@ -129,7 +126,7 @@ def _remarks(summary: Mapping[str, Any]) -> list[str]:
     return ["\n".join(remarks)] if remarks else []
 
 
-def comparison_to_text(first: str, second: str, lines: Sequence[Compared]) -> str:
+def comparison_to_text(first: str, second: str, lines: Sequence[MeasureDifference]) -> str:
     """Return a comparison of two systems as a table for a terminal; A and B are their names."""
     rows = [
         [
@@ -142,17 +139,8 @@ def comparison_to_text(first: str, second: str, lines: Sequence[Compared]) -> st
         ]
         for line in lines
     ]
-    return f"A: {first}\nB: {second}\n\n" + table(["measure", "A", "B", "B - A", "95 % interval", "n"], rows)
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table: the first column to the left, the others to the right."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    lines = []
-    for row in [header, ["-" * width for width in widths], *rows]:
-        rest = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
-        lines.append("  ".join([f"{row[0]:<{widths[0]}}", *rest]).rstrip())
-    return "\n".join(lines)
+    head = ["measure", "A", "B", "B - A", "95 % interval", "n"]
+    return f"A: {first}\nB: {second}\n\n" + text_table([head, *rows], "lr", ruled=True)
 
 
 def _overall(line: Mapping[str, Any]) -> list[str]:
@@ -161,13 +149,7 @@ def _overall(line: Mapping[str, Any]) -> list[str]:
 
 
 def number(value: float, unit: str, *, signed: bool = False) -> str:
-    """Return a value of a measure as it is shown.
-
-    Args:
-        value: The value.
-        unit: `share`, `tokens` or seconds.
-        signed: Whether a plus stands before what is not below 0.
-    """
+    """Return a value of the unit `share`, `tokens` or seconds as it is shown."""
     sign = "+" if signed else ""
     if unit == "share":
         return f"{100 * value:{sign}.1f} %"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from personamem_builder.contexts import Message
+from personamem_builder.schema import Message
 
 
 class Session(NamedTuple):

@@ -25,18 +25,10 @@ class Worker:
         threading.Thread(target=self._work, daemon=True).start()
 
     def call(self, function: Callable[[], Any], timeout: float) -> Any:
-        """Make a call.
-
-        Args:
-            function: What to call.
-            timeout: Seconds to wait.
-
-        Returns:
-            What it returns.
+        """Return what a call returns, or raise what it raises.
 
         Raises:
-            Hung: It did not end in time.
-            BaseException: Whatever it raises.
+            Hung: It did not end within `timeout` seconds.
         """
         self._calls.put(function)
         try:

@@ -17,15 +17,7 @@ class Faults:
     lines: list[str] = field(default_factory=list)
 
     def add(self, file: str, problem: str, *, row: int | None = None, column: str = "", value: object = None) -> None:
-        """Note one fault.
-
-        Args:
-            file: Name of the file.
-            problem: What is wrong and what would be right.
-            row: Its row or line, the first one being 1 (in a CSV, that is the header).
-            column: Its column or key.
-            value: The value found; long ones are cut.
-        """
+        """Note one fault; rows and lines count from 1 (in a CSV, that is the header), and long values are cut."""
         where = ", ".join(part for part in (f"row {row}" if row else "", f"column {column}" if column else "") if part)
         found = "" if value is None else f"{_short(value)}: "
         self.lines.append(f"{file}{' ' if where else ''}{where}: {found}{problem}")

@@ -3,62 +3,72 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from generation.errors import UserError
 from generation.tokenizer import count_tokens
-from personamem_builder.official.contexts import Message, read_contexts
+from personamem_builder.official.contexts_jsonl import read_contexts, session_starts
 from personamem_builder.official.faults import Faults
-from personamem_builder.official.questions import read_questions
-from personamem_builder.schema import OPTIONAL_QUESTION_FIELDS, QUESTION_SCHEMA, SPLITS, shown_profile
+from personamem_builder.official.questions_csv import ReleaseRow, read_questions
+from personamem_builder.schema import (
+    OPTIONAL_QUESTION_FIELDS,
+    QUESTION_SCHEMA,
+    SPLITS,
+    ContextRow,
+    Message,
+    option_texts,
+    shown_profile,
+    table_order,
+)
 
 
 @dataclass(frozen=True)
 class Release:
-    """What a folder of release files holds.
+    """What a folder of release files holds, by split.
 
     Attributes:
-        questions: The question table of each split, sorted by context, end index and id.
-        contexts: The shared contexts of each split, sorted by id: rows of `CONTEXT_SCHEMA`.
+        questions: The question tables, sorted by context, end index and id.
+        contexts: The shared contexts, sorted by id.
         notes: Legal oddities, in words.
-        strangers: For each split the contexts that show another user than an earlier one of the same persona id.
+        strangers: The contexts that show another user than an earlier one of the same persona id.
     """
 
     questions: Mapping[str, pa.Table]
-    contexts: Mapping[str, Sequence[dict[str, Any]]]
+    contexts: Mapping[str, Sequence[ContextRow]]
     notes: Sequence[str]
     strangers: Mapping[str, Sequence[str]]
 
 
 def questions_file(split: str) -> str:
-    """Return the release's file name for the questions of a split."""
+    """Return the name of the file of questions, `questions_32k.csv` for 32k."""
     return f"questions_{split}.csv"
 
 
 def contexts_file(split: str) -> str:
-    """Return the release's file name for the shared contexts of a split."""
+    """Return the name of the file of shared contexts, `shared_contexts_32k.jsonl` for 32k."""
     return f"shared_contexts_{split}.jsonl"
+
+
+def release_files(splits: Iterable[str]) -> list[str]:
+    """Return the names of both files of some splits."""
+    return [name for split in splits for name in (questions_file(split), contexts_file(split))]
 
 
 def read_release(folder: Path) -> Release:
     """Read and check every split that a folder holds.
 
-    Args:
-        folder: Holds `questions_{split}.csv` and `shared_contexts_{split}.jsonl` for any of 32k, 128k and 1M.
-
-    Returns:
-        The tables of each split, with canonical question types and recomputed token counts.
+    Question types are then the canonical ones, and token counts those of our tokenizer.
 
     Raises:
         UserError: The folder has no such files, or they have faults: all of them are listed.
     """
-    splits = [s for s in SPLITS if (folder / questions_file(s)).exists() or (folder / contexts_file(s)).exists()]
+    splits = [split for split in SPLITS if any((folder / name).exists() for name in release_files([split]))]
     if not splits:
         raise UserError(
             f"{folder} holds no release files",
@@ -66,11 +76,10 @@ def read_release(folder: Path) -> Release:
         )
     faults = Faults()
     notes: list[str] = []
-    rows: dict[str, list[dict[str, Any]]] = {}
-    contexts: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, list[ReleaseRow]] = {}
+    contexts: dict[str, list[ContextRow]] = {}
     for split in splits:
-        absent = [f for f in (questions_file(split), contexts_file(split)) if not (folder / f).exists()]
-        if absent:
+        if absent := [name for name in release_files([split]) if not (folder / name).exists()]:
             faults.add(absent[0], f"is missing from {folder}; both files of the split {split} are needed")
             continue
         rows[split] = read_questions(folder / questions_file(split), faults)
@@ -92,7 +101,7 @@ def read_release(folder: Path) -> Release:
     )
 
 
-def _strangers(contexts: Sequence[Mapping[str, Any]]) -> list[str]:
+def _strangers(contexts: Sequence[ContextRow]) -> list[str]:
     profiles: dict[int, str] = {}
     shown = [(row, shown_profile(row["messages"])) for row in contexts]
     return [
@@ -100,14 +109,14 @@ def _strangers(contexts: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _question_schema(splits: Any) -> pa.Schema:
+def _question_schema(splits: Iterable[Sequence[ReleaseRow]]) -> pa.Schema:
     present = {column for rows in splits for row in rows for column in row}
     return pa.schema([*QUESTION_SCHEMA, *(field for field in OPTIONAL_QUESTION_FIELDS if field.name in present)])
 
 
 def _check(
     split: str,
-    rows: list[dict[str, Any]],
+    rows: list[ReleaseRow],
     contexts: Mapping[str, list[Message]],
     tokens: Mapping[str, int],
     faults: Faults,
@@ -123,8 +132,8 @@ def _check(
     owners: dict[str, int] = {}
     for row in rows:
 
-        def fault(column: str, problem: str, row: dict[str, Any] = row) -> None:
-            faults.add(questions_file(split), problem, row=row["row"], column=column, value=row[column])
+        def fault(column: str, problem: str, columns: Mapping[str, object] = row, number: int = row["row"]) -> None:
+            faults.add(questions_file(split), problem, row=number, column=column, value=columns[column])
 
         key, end = row["shared_context_id"], row["end_index_in_shared_context"]
         if key not in contexts:
@@ -136,25 +145,21 @@ def _check(
         if not 1 <= end < len(in_tokens):
             fault("end_index_in_shared_context", f"past the context, which has {len(in_tokens) - 1} messages")
             continue
-        expected = {
-            "context_length_in_tokens": in_tokens[end] + tokens[row["user_question_or_message"]],
-            "context_length_in_letters": in_letters[end],
-        }
-        for column, count in expected.items():
-            if row[column] != count:
-                fault(column, f"the context up to the end index gives {count}")
-    rows.sort(key=lambda row: (row["shared_context_id"], row["end_index_in_shared_context"], row["question_id"]))
+        if row["context_length_in_tokens"] != (count := in_tokens[end] + tokens[row["user_question_or_message"]]):
+            fault("context_length_in_tokens", f"the context up to the end index gives {count}")
+        if row["context_length_in_letters"] != (count := in_letters[end]):
+            fault("context_length_in_letters", f"the context up to the end index gives {count}")
+    rows.sort(key=table_order)
 
 
 def _context_rows(
-    rows: list[dict[str, Any]], contexts: Mapping[str, list[Message]], tokens: Mapping[str, int]
-) -> list[dict[str, Any]]:
+    rows: list[ReleaseRow], contexts: Mapping[str, list[Message]], tokens: Mapping[str, int]
+) -> list[ContextRow]:
     owners = {row["shared_context_id"]: row["persona_id"] for row in rows}
-    result = []
+    result: list[ContextRow] = []
     for key in sorted(owners.keys() & contexts.keys()):
         messages = contexts[key]
-        # The release repeats the persona as a system message at the start of every session.
-        starts = sorted({0} | {i for i, m in enumerate(messages) if m["role"] == "system"})
+        starts = session_starts(messages)
         result.append(
             {
                 "shared_context_id": key,
@@ -177,12 +182,12 @@ _NOTE_KINDS: Final = (
 )
 
 
-def _notes(split: str, rows: list[dict[str, Any]], contexts: Mapping[str, list[Message]]) -> list[str]:
+def _notes(split: str, rows: list[ReleaseRow], contexts: Mapping[str, list[Message]]) -> list[str]:
     asked = Counter((row["persona_id"], row["user_question_or_message"]) for row in rows)
     used = {row["shared_context_id"] for row in rows}
     neighbours = [(a, b) for messages in contexts.values() for a, b in pairwise(messages)]
     counts = (
-        (sum(len({o[4:] for o in row["all_options"]}) < len(row["all_options"]) for row in rows), len(rows)),
+        (sum(len(set(option_texts(row))) < len(row["all_options"]) for row in rows), len(rows)),
         (len(rows) - len(asked), len(rows)),
         (sum(a["role"] == b["role"] for a, b in neighbours), len(neighbours)),
         (len(contexts.keys() - used), len(contexts)),

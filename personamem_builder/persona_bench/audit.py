@@ -7,17 +7,26 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypedDict
 
 from generation.errors import UserError
 from generation.files import file_digest
 from personamem_builder.persona_bench.card import items_path, table_path
-from personamem_builder.persona_bench.records import ITEM_SCHEMA, MESSAGE_SCHEMA, POST_SCHEMA, SPLITS, TASKS
+from personamem_builder.persona_bench.records import (
+    ITEM_SCHEMA,
+    MESSAGE_SCHEMA,
+    POST_SCHEMA,
+    SPLITS,
+    TASKS,
+    ItemRow,
+    MessageRow,
+    PostRow,
+    ShownMessage,
+    ShownText,
+)
 from personamem_builder.persona_bench.tables import iter_rows
 from personamem_builder.persona_bench.write import read_manifest
 from personamem_builder.statistics import Estimate
-
-Row = Mapping[str, Any]
 
 _SCORE_FROM: Final = 10
 """Smaller scores are told by chance too often to look for them in texts."""
@@ -38,26 +47,34 @@ class Audit(NamedTuple):
     probes: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
 
 
+class ProbedItem(TypedDict):
+    """What shortcuts read of an item that has labels."""
+
+    item_id: str
+    author: str
+    target_text: str
+    positive: bool
+    score: int
+    parent_score: int | None
+
+
 class Scan:
     """Compares what items show with the posts and comments that they were made from."""
 
-    def __init__(self, posts: Iterable[Row], messages: Iterable[Row]) -> None:
+    def __init__(self, posts: Iterable[PostRow], messages: Iterable[MessageRow]) -> None:
         self._posts = {post["post_id"]: post for post in posts}
         self._messages = {message["message_id"]: message for message in messages}
         self._below: dict[str, list[str]] = defaultdict(list)
         for message in self._messages.values():
             self._below[message["parent_id"]].append(message["message_id"])
 
-    def leaks(self, item: Row) -> list[str]:
+    def leaks(self, item: ItemRow) -> list[str]:
         """Return what an item shows and must not, in words.
 
         Found are: a score (as a field, or told in a text as points or votes); the target, or what is below it; what
         was not written before the target, or whose time is unknown; texts that are not those of the posts and
         comments, into which anything may have been written; and history from the target's post, or of the wrong
         author.
-
-        Args:
-            item: A row of `ITEM_SCHEMA`.
         """
         target = self._messages.get(item["target_id"])
         post = self._posts.get(item["post_id"])
@@ -65,13 +82,13 @@ class Scan:
             return ["the target is not among the comments"]
         return [
             *self._in_conversation(item, target),
-            *self._in_history(item, target, "history", item["author"]),
-            *self._in_history(item, target, "other_history", item["other_author"]),
+            *self._in_history(item, target, "history"),
+            *self._in_history(item, target, "other_history"),
             *_in_fields(item, target, post),
             *_scores(item),
         ]
 
-    def _in_conversation(self, item: Row, target: Row) -> Iterator[str]:
+    def _in_conversation(self, item: ItemRow, target: MessageRow) -> Iterator[str]:
         above = self._above(target)
         below = self._subtree(target["message_id"])
         for shown in item["conversation"]:
@@ -88,10 +105,14 @@ class Scan:
                 yield f"{where}: not written before the target"
             elif shown["message_id"] not in above and known["edited"]:
                 yield f"{where}: edited, perhaps after the target"
-            if any(shown[key] != known[key] for key in ("body", "author", "timestamp")):
+            written = (known["body"], known["author"], known["timestamp"])
+            if (shown["body"], shown["author"], shown["timestamp"]) != written:
                 yield f"{where}: not as it was written"
 
-    def _in_history(self, item: Row, target: Row, column: str, author: str) -> Iterator[str]:
+    def _in_history(
+        self, item: ItemRow, target: MessageRow, column: Literal["history", "other_history"]
+    ) -> Iterator[str]:
+        author = item["author"] if column == "history" else item["other_author"]
         if column == "other_history" and item[column] and author in ("", item["author"]):
             yield f"{column}: not of another author"
         for shown in item[column]:
@@ -111,7 +132,7 @@ class Scan:
             if (shown["body"], shown["timestamp"], shown["title"], shown["subreddit"]) != written:
                 yield f"{where}: not as it was written"
 
-    def _above(self, message: Row) -> set[str]:
+    def _above(self, message: MessageRow) -> set[str]:
         above: set[str] = set()
         parent = self._messages.get(message["parent_id"])
         while parent is not None and parent["message_id"] not in above:
@@ -129,10 +150,7 @@ class Scan:
 
 
 def audit_folder(folder: Path) -> Audit:
-    """Scan all items of a folder, and probe the labels of its test split.
-
-    Args:
-        folder: A PERSONA-Bench folder.
+    """Scan all items of a PERSONA-Bench folder, and probe the labels of its test split.
 
     Raises:
         UserError: It is none, or its files are not those of the manifest.
@@ -176,24 +194,33 @@ def _count(task: str, split: str, items: int, positive: int) -> str:
     return f"{items} {split}{share}"
 
 
-def _is_before(message: Row, target: Row) -> bool:
-    return message["timestamp"] is not None and message["timestamp"] < target["timestamp"]
+def _is_before(text: MessageRow | PostRow, target: MessageRow) -> bool:
+    when, end = text["timestamp"], target["timestamp"]
+    return when is not None and end is not None and when < end
 
 
-def _in_fields(item: Row, target: Row, post: Row) -> Iterator[str]:
-    shown = {"title": post["title"], "content": post["body"]}
-    shown["target_text"] = "" if item["task"] == "next_text" else target["body"]
-    for key, text in shown.items():
-        if item[key] != text:
+def _in_fields(item: ItemRow, target: MessageRow, post: PostRow) -> Iterator[str]:
+    shown = {
+        "title": (item["title"], post["title"]),
+        "content": (item["content"], post["body"]),
+        "target_text": (item["target_text"], "" if item["task"] == "next_text" else target["body"]),
+    }
+    for key, (text, written) in shown.items():
+        if text != written:
             yield f"{key}: not as it was written"
     if item["task"] != "next_text" and target["edited"]:
         yield "target_text: edited, perhaps after the votes"
 
 
-def _scores(item: Row) -> Iterator[str]:
-    texts = {key: item[key] for key in ("title", "content", "target_text")}
-    for column in ("conversation", "history", "other_history"):
-        for number, entry in enumerate(item[column]):
+def _scores(item: ItemRow) -> Iterator[str]:
+    texts = {"title": item["title"], "content": item["content"], "target_text": item["target_text"]}
+    columns: dict[str, Sequence[ShownMessage | ShownText]] = {
+        "conversation": item["conversation"],
+        "history": item["history"],
+        "other_history": item["other_history"],
+    }
+    for column, entries in columns.items():
+        for number, entry in enumerate(entries):
             texts[f"{column} {number}"] = entry["body"]
             if any("score" in key for key in entry):
                 yield f"{column} {number}: has a score"
@@ -212,7 +239,7 @@ def _scores(item: Row) -> Iterator[str]:
 def _probes(folder: Path, task: str) -> dict[str, dict[str, Estimate]]:
     from personamem_builder.persona_bench.metrics import score_answer, summarise
 
-    columns = ["item_id", "author", "target_text", "positive", "score", "parent_score"]
+    columns = [*ProbedItem.__annotations__]
     train, test = (
         list(iter_rows(folder / items_path(task, split), ITEM_SCHEMA, columns)) for split in ("train", "test")
     )
@@ -228,11 +255,11 @@ def _probes(folder: Path, task: str) -> dict[str, dict[str, Estimate]]:
     }
 
 
-def _length(item: Row) -> int:
+def _length(item: ProbedItem) -> int:
     return len(item["target_text"])
 
 
-def _sign_rules(train: Sequence[Row]) -> dict[str, Callable[[Row], Any]]:
+def _sign_rules(train: Sequence[ProbedItem]) -> dict[str, Callable[[ProbedItem], Any]]:
     positive = 2 * sum(item["positive"] for item in train) >= len(train)
     bound, long_is_positive = _length_rule(train)
     return {
@@ -242,7 +269,7 @@ def _sign_rules(train: Sequence[Row]) -> dict[str, Callable[[Row], Any]]:
     }
 
 
-def _length_rule(train: Sequence[Row]) -> tuple[int, bool]:
+def _length_rule(train: Sequence[ProbedItem]) -> tuple[int, bool]:
     """Return the bound, and whether longer replies are the positive ones, that part the classes best in `train`."""
     lengths = sorted(map(_length, train))
     of_class = [[_length(item) for item in train if item["positive"] is value] for value in (True, False)]
@@ -254,7 +281,7 @@ def _length_rule(train: Sequence[Row]) -> tuple[int, bool]:
     return best[1:]
 
 
-def _score_rules(train: Sequence[Row]) -> dict[str, Callable[[Row], Any]]:
+def _score_rules(train: Sequence[ProbedItem]) -> dict[str, Callable[[ProbedItem], Any]]:
     median = float(statistics.median(item["score"] for item in train))
     ordered = sorted(train, key=_length)
     tenths = [ordered[n * len(ordered) // _DECILES : (n + 1) * len(ordered) // _DECILES] for n in range(_DECILES)]

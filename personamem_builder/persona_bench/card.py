@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from personamem_builder.dataset.front_matter import to_yaml
+from personamem_builder.build.front_matter import to_yaml
 from personamem_builder.persona_bench.records import SPLITS, TASKS
 
 TERMS: Final = (
@@ -28,11 +28,7 @@ def items_path(task: str, split: str) -> str:
 
 
 def render_card(manifest: Mapping[str, Any]) -> str:
-    """Render the `README.md` of a folder.
-
-    Args:
-        manifest: Its manifest.
-    """
+    """Render the `README.md` of a folder from its manifest."""
     counts = manifest["counts"]
     return f"""---
 {to_yaml(_front_matter(manifest))}---

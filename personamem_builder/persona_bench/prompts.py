@@ -12,12 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from textwrap import indent
-from typing import Any, Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from generation.errors import UserError
-from personamem_builder.persona_bench.records import CONDITIONS, TASKS
+from personamem_builder.persona_bench.records import CONDITIONS, TASKS, ItemDoc, ItemRow, ShownMessage, ShownText
 
-TRUTH: Final = {"sentiment": "positive", "impact": "score", "next_text": "reply"}
+TRUTH: Final[Mapping[str, Literal["positive", "score", "reply"]]] = {
+    "sentiment": "positive",
+    "impact": "score",
+    "next_text": "reply",
+}
 """The column that holds what is to be found."""
 
 _INTRODUCTION: Final = (
@@ -53,23 +57,22 @@ class Limits:
     text: int = 2_000
 
 
-class Prompt(NamedTuple):
-    """A prompt.
+LIMITS: Final = {"history_chars": "history", "thread_chars": "thread", "text_chars": "text"}
+"""What the fields of `Limits` are called in the metadata of a task."""
 
-    Attributes:
-        text: The prompt.
-        cut: How many texts are left out or shortened.
-    """
+
+class Prompt(NamedTuple):
+    """A prompt, and how many texts are left out of it or shortened."""
 
     text: str
     cut: int
 
 
-def build_prompt(item: Mapping[str, Any], condition: str, limits: Limits | None = None) -> Prompt:
+def build_prompt(item: ItemRow, condition: str, limits: Limits | None = None) -> Prompt:
     """Write the prompt of an item.
 
     Args:
-        item: A row of `ITEM_SCHEMA`.
+        item: The item.
         condition: One of `CONDITIONS`.
         limits: How much is shown; `Limits()` by default.
 
@@ -86,7 +89,7 @@ def build_prompt(item: Mapping[str, Any], condition: str, limits: Limits | None 
         )
     limits = limits or Limits()
     names = _names(item)
-    history, history_cut = _history(item["other_history" if condition == "npconv" else "history"], limits)
+    history, history_cut = _history(item["other_history"] if condition == "npconv" else item["history"], limits)
     post, post_cut = _shorten(item["content"] or "", limits.text)
     sections = [
         _INTRODUCTION,
@@ -102,18 +105,8 @@ def build_prompt(item: Mapping[str, Any], condition: str, limits: Limits | None 
     return Prompt("\n\n".join(sections), cut)
 
 
-def make_doc(item: Mapping[str, Any], condition: str, limits: Limits | None = None) -> dict[str, Any]:
-    """Turn an item into the row that lm-eval handles.
-
-    Args:
-        item: A row of `ITEM_SCHEMA`.
-        condition: One of `CONDITIONS`.
-        limits: How much is shown.
-
-    Returns:
-        `item_id`, `author`, `subreddit`, `prompt`, `cut`, the `truth`, and what the floors read: `parent_score`,
-        `parent_text` (the post's text where the target replies to the post) and `last_text` (the author's last one).
-    """
+def make_doc(item: ItemRow, condition: str, limits: Limits | None = None) -> ItemDoc:
+    """Turn an item into the row that lm-eval handles, with the prompt of a condition."""
     prompt = build_prompt(item, condition, limits)
     parent = _parent(item)
     return {
@@ -129,7 +122,7 @@ def make_doc(item: Mapping[str, Any], condition: str, limits: Limits | None = No
     }
 
 
-def _names(item: Mapping[str, Any]) -> dict[str, str]:
+def _names(item: ItemRow) -> dict[str, str]:
     others = dict.fromkeys(message["author"] for message in item["conversation"])
     others.pop(item["author"], None)
     others.pop("", None)
@@ -140,12 +133,12 @@ def _names(item: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _parent(item: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _parent(item: ItemRow) -> ShownMessage | None:
     """Return the comment that the target replies to, None where that is the post."""
     return next((m for m in item["conversation"] if m["message_id"] == item["target_parent_id"]), None)
 
 
-def _asked(item: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def _asked(item: ItemRow, names: Mapping[str, str]) -> str:
     parent = _parent(item)
     if item["task"] != "next_text":
         return f"## The reply\n\nAuthor, {_time(item['timestamp'])}:\n{item['target_text']}"
@@ -158,7 +151,7 @@ def _asked(item: Mapping[str, Any], names: Mapping[str, str]) -> str:
     )
 
 
-def _history(texts: Sequence[Mapping[str, Any]], limits: Limits) -> tuple[str, int]:
+def _history(texts: Sequence[ShownText], limits: Limits) -> tuple[str, int]:
     shown: list[str] = []
     room, cut = limits.history, 0
     for text in reversed(texts):
@@ -175,7 +168,7 @@ def _history(texts: Sequence[Mapping[str, Any]], limits: Limits) -> tuple[str, i
     return "\n\n".join(reversed(shown)) or "(none)", cut + left_out
 
 
-def _thread(item: Mapping[str, Any], names: Mapping[str, str], limits: Limits) -> tuple[str, int]:
+def _thread(item: ItemRow, names: Mapping[str, str], limits: Limits) -> tuple[str, int]:
     messages = item["conversation"]
     chosen = _chosen(item, limits)
     by_id = {message["message_id"]: message for message in messages}
@@ -209,9 +202,7 @@ def _thread(item: Mapping[str, Any], names: Mapping[str, str], limits: Limits) -
     return "\n".join(shown), cut + left_out
 
 
-def _with_target(
-    lines: list[tuple[str, str]], target: str, parent: str, messages: Sequence[Mapping[str, Any]]
-) -> list[str]:
+def _with_target(lines: list[tuple[str, str]], target: str, parent: str, messages: Sequence[ShownMessage]) -> list[str]:
     """Put the target's place behind what is shown of the comments below its parent: it is the newest there."""
     keys = [key for key, _ in lines]
     below, last = {parent}, len(keys)
@@ -225,7 +216,7 @@ def _with_target(
     return shown
 
 
-def _chosen(item: Mapping[str, Any], limits: Limits) -> set[str]:
+def _chosen(item: ItemRow, limits: Limits) -> set[str]:
     """Return the comments that fit: the target's ancestors from its parent up, then the newest of the others."""
     messages = {message["message_id"]: message for message in item["conversation"]}
     order: dict[str, None] = {}
@@ -244,7 +235,7 @@ def _chosen(item: Mapping[str, Any], limits: Limits) -> set[str]:
     return chosen
 
 
-def _in_reply(parent: str, by_id: Mapping[str, Any], numbers: Mapping[str, int]) -> str:
+def _in_reply(parent: str, by_id: Mapping[str, ShownMessage], numbers: Mapping[str, int]) -> str:
     if parent not in by_id:
         return ""
     return f", in reply to [{numbers[parent]}]" if parent in numbers else ", in reply to a comment left out"

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from personamem_builder.text_table import text_table
+
 SOURCE: Final = "quoted from the README of PERSONA-Bench (arXiv 2505.14106)"
 MODELS: Final = ("GPT-4.1", "GPT-4o-mini", "Claude-3.5", "Llama-3.3", "DeepSeek-R1")
 
@@ -47,17 +49,8 @@ INFERRED_FLOORS: Final[Mapping[str, Mapping[str, float]]] = {
 """What always answering positive scores where 82 % are positive."""
 
 
-class Beaten(NamedTuple):
-    """A published cell that a floor reaches or passes.
-
-    Attributes:
-        metric: The metric, with the kind of F1.
-        model: The model.
-        condition: `pconv` or `pnonconv`.
-        quoted: The published value.
-        floor: The name of the floor, the best one.
-        value: What it scores.
-    """
+class BeatenCell(NamedTuple):
+    """A published cell that a floor, the best one, reaches or passes; `metric` names the kind of F1."""
 
     metric: str
     model: str
@@ -67,15 +60,12 @@ class Beaten(NamedTuple):
     value: float
 
 
-def beaten_cells(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS) -> list[Beaten]:
-    """Say which floor reaches which published cell.
+def beaten_cells(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS) -> list[BeatenCell]:
+    """Say which floor reaches which published cell: the cells in the order of the table, each with its best floor.
 
     Args:
         floors: For each floor, its metrics. Those of the released tasks on the released data compare like with like; by
             default those that follow from the share of positive items.
-
-    Returns:
-        The cells, in the order of the table, each with its best floor.
     """
     beaten = []
     for row, cells in PUBLISHED.items():
@@ -87,7 +77,7 @@ def beaten_cells(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS) ->
                 continue
             best = max(known, key=lambda name: sign * known[name])
             beaten += [
-                Beaten(metric, model, condition, quoted, best, known[best])
+                BeatenCell(metric, model, condition, quoted, best, known[best])
                 for condition, quoted in zip(("pconv", "pnonconv"), values, strict=True)
                 if sign * known[best] >= sign * quoted
             ]
@@ -95,14 +85,10 @@ def beaten_cells(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS) ->
 
 
 def render_published(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS) -> str:
-    """Return the published table in plain text, `*` at the cells that a floor reaches, and below it which floor.
-
-    Args:
-        floors: As for `beaten_cells`.
-    """
+    """Return the published table in plain text, `*` at the cells that a floor reaches, and below it which floor."""
     beaten = beaten_cells(floors)
     marked = {(cell.metric.partition("_")[0], cell.model, cell.condition) for cell in beaten}
-    table = [[f"{SOURCE}; P-Conv / P-NonConv", *MODELS]]
+    table = [["", *MODELS]]
     for row, cells in PUBLISHED.items():
         shown = []
         for model, values in zip(MODELS, cells, strict=True):
@@ -111,13 +97,7 @@ def render_published(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS
                 " / ".join(f"{v:g}{'*' if (row, model, condition) in marked else ''}" for condition, v in pair)
             )
         table.append([row, *shown])
-    caption, *names = table[0]
-    widths = [max(len(line[column]) for line in [["", *names], *table[1:]]) for column in range(len(names) + 1)]
-    lines = [caption]
-    lines += [
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in [["", *names], *table[1:]]
-    ]
+    lines = [f"{SOURCE}; P-Conv / P-NonConv", text_table(table)]
     lines += [
         f"* {cell.metric}, {cell.model}, {cell.condition}: {cell.quoted:g}; {cell.floor} scores {cell.value:.3f}"
         for cell in beaten

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from datetime import datetime
+from typing import Any, Final, NotRequired, TypedDict
 
 import pyarrow as pa
 
@@ -16,6 +17,112 @@ CONDITIONS: Final = ("pconv", "pnonconv", "npconv")
 
 SPLITS: Final = ("train", "validation", "test")
 """Authors are in one split each."""
+
+
+class PostRow(TypedDict):
+    """A row of `POST_SCHEMA`."""
+
+    post_id: str
+    author: str
+    subreddit: str
+    title: str
+    body: str
+    url: str
+    score: int | None
+    timestamp: datetime | None
+
+
+class MessageRow(TypedDict):
+    """A row of `MESSAGE_SCHEMA`."""
+
+    message_id: str
+    post_id: str
+    parent_id: str
+    position: int
+    depth: int
+    author: str
+    body: str
+    score: int | None
+    timestamp: datetime | None
+    deleted: bool
+    edited: bool
+
+
+class UserRow(TypedDict):
+    """A row of `USER_SCHEMA`."""
+
+    author: str
+    posts: int
+    messages: int
+    split: str
+
+
+class ShownMessage(TypedDict):
+    """A comment in the `conversation` of an item."""
+
+    message_id: str
+    parent_id: str
+    author: str
+    body: str
+    timestamp: datetime | None
+
+
+class ShownText(TypedDict):
+    """A text in the `history`, or `other_history`, of an item."""
+
+    message_id: str
+    subreddit: str
+    title: str
+    body: str
+    timestamp: datetime
+
+
+class ShownContext(TypedDict):
+    """The texts of others, and earlier ones, that an item shows."""
+
+    conversation: list[ShownMessage]
+    history: list[ShownText]
+    other_author: str
+    other_history: list[ShownText]
+
+
+class ItemRow(ShownContext):
+    """A row of `ITEM_SCHEMA`."""
+
+    item_id: str
+    task: str
+    post_id: str
+    target_id: str
+    author: str
+    subreddit: str
+    timestamp: datetime
+    title: str
+    content: str
+    target_parent_id: str
+    target_text: str
+    positive: bool | None
+    score: int | None
+    reply: str
+    parent_score: int | None
+
+
+class ItemDoc(TypedDict):
+    """An item as lm-eval handles it: its prompt, the `truth` of its task, and what the floors read.
+
+    `cut` is how many texts are left out of the prompt or shortened. `parent_text` is the post's where the target
+    replies to the post, `last_text` the author's last one. What is read back from results has no prompt.
+    """
+
+    item_id: str
+    author: str
+    subreddit: str
+    prompt: NotRequired[str]
+    cut: NotRequired[int]
+    truth: Any
+    parent_score: int | None
+    parent_text: str | None
+    last_text: str | None
+
 
 _MESSAGE: Final = pa.struct(
     [

@@ -15,9 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from generation.errors import UserError
-from personamem_builder.persona_bench.records import CONDITIONS, TASKS
-
-Row = Mapping[str, Any]
+from personamem_builder.persona_bench.records import CONDITIONS, TASKS, ItemDoc, MessageRow, PostRow
 
 _EXAMPLE_DISTANCE: Final = 200
 """In `npconv` the example is that of the item so many positions later, from the start again at the end."""
@@ -39,22 +37,15 @@ _FIXED_EXAMPLE: Final = (
 
 @dataclass(frozen=True)
 class ReleasedItem:
-    """An item of the released form.
+    """An item of the released form: all comments of the post, depth first, and two of its author's replies to it."""
 
-    Attributes:
-        post: A row of `POST_SCHEMA`.
-        messages: All comments of the post, depth first.
-        target: The author's reply that is asked about.
-        example: Another of the author's replies to the same post.
-    """
-
-    post: Row
-    messages: Sequence[Row]
-    target: Row
-    example: Row
+    post: PostRow
+    messages: Sequence[MessageRow]
+    target: MessageRow
+    example: MessageRow
 
 
-def released_items(task: str, posts: Sequence[Row], messages: Sequence[Row]) -> list[ReleasedItem]:
+def released_items(task: str, posts: Sequence[PostRow], messages: Sequence[MessageRow]) -> list[ReleasedItem]:
     """Choose items as the released code does.
 
     `sentiment` and `impact`: of each post, the reply of the post's author with the largest absolute score. The post
@@ -70,7 +61,7 @@ def released_items(task: str, posts: Sequence[Row], messages: Sequence[Row]) -> 
         posts: Rows of `POST_SCHEMA`; the items are in their order.
         messages: Rows of `MESSAGE_SCHEMA`, each post's depth first.
     """
-    trees: dict[str, list[Row]] = defaultdict(list)
+    trees: dict[str, list[MessageRow]] = defaultdict(list)
     for message in messages:
         trees[message["post_id"]].append(message)
     choose = _latest if task == "next_text" else _largest
@@ -81,34 +72,24 @@ def released_items(task: str, posts: Sequence[Row], messages: Sequence[Row]) -> 
     ]
     if task == "next_text":
         return items
-    positive = sorted((item for item in items if item.target["score"] > 0), key=lambda item: item.target["score"])
+    positive = sorted((item for item in items if _score(item.target) > 0), key=lambda item: _score(item.target))
     dropped = {item.post["post_id"] for item in positive[: len(positive) // 2]}
     return [item for item in items if item.post["post_id"] not in dropped]
 
 
-def released_docs(task: str, condition: str, posts: Sequence[Row], messages: Sequence[Row]) -> list[dict[str, Any]]:
-    """Build the rows of a released task, with the keys of `prompts.make_doc`.
-
-    Args:
-        task: One of `TASKS`.
-        condition: One of `CONDITIONS`.
-        posts: Rows of `POST_SCHEMA`.
-        messages: Rows of `MESSAGE_SCHEMA`, each post's depth first.
-
-    Raises:
-        UserError: There is no such task or condition, or no post yields an item.
-    """
+def released_docs(task: str, condition: str, posts: Sequence[PostRow], messages: Sequence[MessageRow]) -> list[ItemDoc]:
+    """Build the rows of a released task; raises `UserError` where no post yields an item."""
     if task not in TASKS or condition not in CONDITIONS:
         raise UserError(f"no task {task!r} with the condition {condition!r}", f"conditions: {', '.join(CONDITIONS)}")
     items = released_items(task, posts, messages)
     if not items:
         raise UserError(f"no post fits the released rules of {task}", "import more posts, or use the paired tasks")
     write = _text_prompt if task == "next_text" else _score_prompt
-    docs = []
+    docs: list[ItemDoc] = []
     for index, item in enumerate(items):
         shown = items[(index + _EXAMPLE_DISTANCE) % len(items)] if condition == "npconv" else item
         parent = _parent(item, item.target)
-        score = item.target["score"]
+        score = _score(item.target)
         truths = {"sentiment": score > 0, "impact": score, "next_text": " ".join(item.target["body"].splitlines())}
         docs.append(
             {
@@ -126,25 +107,25 @@ def released_docs(task: str, condition: str, posts: Sequence[Row], messages: Seq
     return docs
 
 
-def _replies(post: Row, messages: Sequence[Row]) -> list[Row]:
+def _replies(post: PostRow, messages: Sequence[MessageRow]) -> list[MessageRow]:
     return [message for message in messages if message["author"] == post["author"]]
 
 
-def _largest(post: Row, messages: Sequence[Row], own: Sequence[Row]) -> ReleasedItem | None:
+def _largest(post: PostRow, messages: Sequence[MessageRow], own: Sequence[MessageRow]) -> ReleasedItem | None:
     participants = {post["author"], *(m["author"] for m in messages if m["author"])}
     if len(participants) <= 3 or len(own) <= 2:
         return None
-    scored = sorted((m for m in own if m["score"] is not None), key=lambda message: -abs(message["score"]))
+    scored = sorted((m for m in own if m["score"] is not None), key=lambda message: -abs(_score(message)))
     if len(scored) < 2:
         return None
     target, example, *_ = scored
     item = ReleasedItem(post, messages, target, example)
-    if abs(target["score"]) <= 3 or _parent(item, target).get("deleted"):
+    if abs(_score(target)) <= 3 or _parent(item, target).get("deleted"):
         return None
     return item
 
 
-def _latest(post: Row, messages: Sequence[Row], own: Sequence[Row]) -> ReleasedItem | None:
+def _latest(post: PostRow, messages: Sequence[MessageRow], own: Sequence[MessageRow]) -> ReleasedItem | None:
     if len(own) < 2:
         return None
     *_, example, target = sorted(
@@ -159,9 +140,9 @@ def _latest(post: Row, messages: Sequence[Row], own: Sequence[Row]) -> ReleasedI
     return ReleasedItem(post, messages, target, example)
 
 
-def _threads(messages: Sequence[Row]) -> list[list[Row]]:
+def _threads(messages: Sequence[MessageRow]) -> list[list[MessageRow]]:
     """Split a post's comments into its top-level threads."""
-    threads: list[list[Row]] = []
+    threads: list[list[MessageRow]] = []
     for message in messages:
         if message["depth"] == 0:
             threads.append([])
@@ -169,7 +150,7 @@ def _threads(messages: Sequence[Row]) -> list[list[Row]]:
     return threads
 
 
-def _parent(item: ReleasedItem, message: Row) -> Row:
+def _parent(item: ReleasedItem, message: MessageRow) -> MessageRow | PostRow:
     """Return the comment that one replies to, or the post."""
     return next((m for m in item.messages if m["message_id"] == message["parent_id"]), item.post)
 
@@ -191,12 +172,12 @@ def _score_prompt(task: str, condition: str, item: ReleasedItem, shown: Released
             parts.append(f"Parent comment: {(parent['body'] or '')[:_PARENT_CHARACTERS]}")
     parts.append(f"Reply of the post's author: {item.target['body']}")
     if task == "impact":
-        parts.append(f"Hint: the score of this reply is {'above' if item.target['score'] > 0 else 'not above'} 0.")
+        parts.append(f"Hint: the score of this reply is {'above' if _score(item.target) > 0 else 'not above'} 0.")
     return "\n\n".join([*parts, _QUESTIONS[task]])
 
 
-def _solved(task: str, reply: Row) -> str:
-    label = f"Answer: {'positive' if reply['score'] > 0 else 'negative'}"
+def _solved(task: str, reply: MessageRow) -> str:
+    label = f"Answer: {'positive' if _score(reply) > 0 else 'negative'}"
     return f"Reply: {reply['body']}\n{label if task == 'sentiment' else 'Score: ' + str(reply['score'])}"
 
 
@@ -217,7 +198,7 @@ def _text_prompt(task: str, condition: str, item: ReleasedItem, shown: ReleasedI
     return "\n\n".join([example, tree, ask])
 
 
-def _without(messages: Sequence[Row], target: Row) -> list[Row]:
+def _without(messages: Sequence[MessageRow], target: MessageRow) -> list[MessageRow]:
     """Return the comments less one and what is below it."""
     hidden = {target["message_id"]}
     for message in messages:  # a parent comes before its children
@@ -226,12 +207,12 @@ def _without(messages: Sequence[Row], target: Row) -> list[Row]:
     return [message for message in messages if message["message_id"] not in hidden]
 
 
-def _tree(post: Row, messages: Sequence[Row]) -> str:
+def _tree(post: PostRow, messages: Sequence[MessageRow]) -> str:
     """Return a post and its comments as nested JSON, of any depth."""
     return "".join(_tree_parts(post, messages))
 
 
-def _tree_parts(post: Row, messages: Sequence[Row]) -> Iterator[str]:
+def _tree_parts(post: PostRow, messages: Sequence[MessageRow]) -> Iterator[str]:
     head = {"id": post["post_id"], "author": post["author"], "subreddit": post["subreddit"], "title": post["title"]}
     yield _opened({**head, "content": post["body"], **_votes(post)}, "comments")
     open_ids: list[str] = [post["post_id"]]
@@ -249,10 +230,14 @@ def _tree_parts(post: Row, messages: Sequence[Row]) -> Iterator[str]:
     yield "]}" * len(open_ids)
 
 
-def _votes(row: Row) -> dict[str, Any]:
+def _score(message: MessageRow) -> int:
+    return message["score"] or 0
+
+
+def _votes(row: MessageRow | PostRow) -> dict[str, Any]:
     return {"score": row["score"], "timestamp": str(row["timestamp"])}
 
 
-def _opened(node: Row, children: str) -> str:
+def _opened(node: Mapping[str, Any], children: str) -> str:
     """Return the JSON of a node up to the start of the list of its children."""
     return f'{json.dumps(node, ensure_ascii=False)[:-1]}, "{children}": ['

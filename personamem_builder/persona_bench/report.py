@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
@@ -21,17 +20,14 @@ from personamem_builder.persona_bench.published import (
     render_published,
 )
 from personamem_builder.persona_bench.records import CONDITIONS, ITEM_SCHEMA, TASKS
-from personamem_builder.persona_bench.runs import Run, Scores, Settings, has_data, read_runs
+from personamem_builder.persona_bench.runs import Run, Scores, Settings, has_data
 from personamem_builder.persona_bench.tables import iter_rows
-
-FLAG: Final = "(!)"
-MOST_FAILED: Final = 0.05
-"""A run with a larger share of items without an answer is flagged."""
+from personamem_builder.results.files import FLAG, FLAGGED_ABOVE, ReadRuns
 
 _COMPARED: Final = (("pconv", "pnonconv"), ("pconv", "npconv"))
 
 
-class Row(NamedTuple):
+class ModelScores(NamedTuple):
     """What a model scores in a condition; `model` tells it from the others of its table."""
 
     model: str
@@ -39,7 +35,7 @@ class Row(NamedTuple):
     scores: Scores
 
 
-class Difference(NamedTuple):
+class ConditionDifference(NamedTuple):
     """What a model scores in a condition, minus what it scores in the baseline, on the same items."""
 
     model: str
@@ -48,18 +44,15 @@ class Difference(NamedTuple):
     scores: Scores
 
 
-class Table(NamedTuple):
+class BenchTable(NamedTuple):
     """What models and floors score on the same items.
 
     Attributes:
-        task: One of `TASKS`.
         released: Whether the items and prompts are those of the released form.
-        split: The split.
         items: How many items were asked.
         of: How many the split has.
         authors: How many people wrote them.
         rows: The models, by condition.
-        floors: The floors.
         floors_from: Where the floors come from, in words.
         differences: Between conditions; none in the released form, whose conditions differ in more than one factor.
     """
@@ -70,53 +63,33 @@ class Table(NamedTuple):
     items: int
     of: int
     authors: int
-    rows: Sequence[Row]
+    rows: Sequence[ModelScores]
     floors: Mapping[str, Scores]
     floors_from: str
-    differences: Sequence[Difference]
+    differences: Sequence[ConditionDifference]
 
 
-class Report(NamedTuple):
+class BenchReport(NamedTuple):
     """The tables, notes on what was left out, and what is wrong with the results that cannot be read."""
 
-    tables: Sequence[Table]
+    tables: Sequence[BenchTable]
     notes: Sequence[str]
     unreadable: Sequence[UserError] = ()
 
 
-def make_report(paths: Sequence[Path]) -> Report:
-    """Read results, and score their samples.
-
-    Where one model, with the same settings, answered one task in one condition more than once, the newest whole run
-    counts, or the newest partial one where there is no whole one.
-
-    Args:
-        paths: `results_<date>.json` files, or folders that are searched for such files.
-
-    Returns:
-        A table for each task, form, split and set of items.
-
-    Raises:
-        UserError: There are no results, or none that can be read: they have no samples beside them or broken ones, or
-            they are of other data than their folder; or runs are of other data than one another. Names all faults.
-    """
-    notes: list[str] = []
-    runs, unreadable = read_runs(paths, notes)
+def make_report(read: ReadRuns[Run]) -> BenchReport:
+    """Return a table for each task, form, split and set of items."""
+    notes = [*read.notes]
     groups: dict[tuple[object, ...], list[Run]] = {}
-    for run in runs:
+    for run in read.runs:
         items = frozenset(answer.item_id for answer in run.answers)
         groups.setdefault((TASKS.index(run.task), run.released, run.split, -len(items), items), []).append(run)
     tables = [_table(groups[key], notes) for key in sorted(groups, key=lambda key: key[:4])]
-    return Report(tables, [clean_text(note) for note in notes], unreadable)
+    return BenchReport(tables, [clean_text(note) for note in notes], read.unreadable)
 
 
-def render_report(report: Report, width: int = 120) -> str:
-    """Return the tables in plain text, then the published one.
-
-    Args:
-        report: What `make_report` gave.
-        width: Wider tables are broken into parts, each with some of the metrics.
-    """
+def render_report(report: BenchReport, width: int = 120) -> str:
+    """Return the tables in plain text, in parts where they are wider than `width`, then the published one."""
     lines: list[str] = []
     for table in report.tables:
         names = max(len(row.model) for row in table.rows)
@@ -146,7 +119,7 @@ def render_report(report: Report, width: int = 120) -> str:
     return "\n".join(lines)
 
 
-def to_json(report: Report) -> dict[str, Any]:
+def to_json(report: BenchReport) -> dict[str, Any]:
     """Return the report as JSON values: `tables`, `published`, `notes` and `unreadable`."""
     return {
         "tables": [
@@ -206,13 +179,13 @@ def _floors(run: Run, notes: list[str]) -> tuple[Mapping[str, Scores], str]:
 # ---- tables
 
 
-def _table(runs: list[Run], notes: list[str]) -> Table:
+def _table(runs: list[Run], notes: list[str]) -> BenchTable:
     labels = _labels(runs)
-    rows = [Row(labels[run.model, run.settings], run, metrics.summarise(run.task, run.answers)) for run in runs]
+    rows = [ModelScores(labels[run.model, run.settings], run, metrics.summarise(run.task, run.answers)) for run in runs]
     rows.sort(key=lambda row: (row.model, *_order(row.run)))
     first = rows[0].run
     known, origin = _floors(first, notes)
-    return Table(
+    return BenchTable(
         task=first.task,
         released=first.released,
         split=first.split,
@@ -241,14 +214,14 @@ def _labels(runs: Sequence[Run]) -> dict[tuple[str, Settings], str]:
     return labels
 
 
-def _differences(rows: Sequence[Row]) -> Iterator[Difference]:
+def _differences(rows: Sequence[ModelScores]) -> Iterator[ConditionDifference]:
     by_place = {(row.model, row.run.written, row.run.condition): row.run for row in rows}
     for model, written in dict.fromkeys((row.model, row.run.written) for row in rows):
         for condition, baseline in _COMPARED:
             one, other = by_place.get((model, written, condition)), by_place.get((model, written, baseline))
             if one and other:
                 scores = metrics.compare_conditions(one.task, one.answers, other.answers)
-                yield Difference(model, _condition(one), _condition(other), scores)
+                yield ConditionDifference(model, _condition(one), _condition(other), scores)
 
 
 def _condition(run: Run) -> str:
@@ -261,16 +234,16 @@ def _unparsed(run: Run) -> float:
     return sum(answer.values["unparsed"] for answer in run.answers)
 
 
-def _failures(row: Row) -> str:
+def _failures(row: ModelScores) -> str:
     """Say how many items got no answer; as such a run is on other items, it has a table of its own."""
     asked = row.run.failed + len(row.run.answers)
-    mark = f"{FLAG} " if row.run.failed > MOST_FAILED * asked else ""
+    mark = f"{FLAG} " if row.run.failed > FLAGGED_ABOVE * asked else ""
     return (
         f"{mark}{row.model}, {_condition(row.run)}: {row.run.failed} of {asked} items got no answer; they are left out"
     )
 
 
-def _title(table: Table) -> str:
+def _title(table: BenchTable) -> str:
     form = "released form" if table.released else f"{table.split} split"
     asked = f"{table.items} items" if table.items == table.of else f"a partial run: {table.items} of {table.of} items"
     return f"{table.task}, {form}, {asked} of {table.authors} authors; 95 % intervals clustered by author"
@@ -291,7 +264,7 @@ def _part(rows: Mapping[str, Scores], names: Sequence[str]) -> str:
     return render({label: {name: row[name] for name in names if name in row} for label, row in rows.items()})
 
 
-def _published_floors(report: Report) -> dict[str, dict[str, float]]:
+def _published_floors(report: BenchReport) -> dict[str, dict[str, float]]:
     """Return the inferred floors, and those on whole sets of released items, which may be the released data."""
     known = {name: dict(scores) for name, scores in INFERRED_FLOORS.items()}
     for table in report.tables:

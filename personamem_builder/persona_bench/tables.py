@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
-from personamem_builder.contexts import reading_parquet
+from personamem_builder.dataset.contexts import reading_parquet
 
 _AGAIN = "import the posts again: personamem persona-bench import FILE --out persona_bench"
 
 
-def iter_rows(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table, a few hundred of them in memory at a time.
+def iter_rows(path: Path, schema: pa.Schema, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """Yield the rows of a Parquet file, as the types in `records` have them; a few hundred are in memory at a time.
 
     Args:
-        path: The Parquet file.
+        path: The file.
         schema: What it must hold; see `records`.
         columns: Those that are wanted; all by default.
 

@@ -17,16 +17,16 @@ from generation.files import file_digest
 from personamem_builder.persona_bench import metrics
 from personamem_builder.persona_bench.card import items_path, table_path
 from personamem_builder.persona_bench.floors import floors, render
-from personamem_builder.persona_bench.prompts import TRUTH, Limits, make_doc
-from personamem_builder.persona_bench.records import ITEM_SCHEMA, MESSAGE_SCHEMA, POST_SCHEMA, SPLITS
+from personamem_builder.persona_bench.prompts import LIMITS, TRUTH, Limits, make_doc
+from personamem_builder.persona_bench.records import ITEM_SCHEMA, MESSAGE_SCHEMA, POST_SCHEMA, SPLITS, ItemDoc
 from personamem_builder.persona_bench.released import released_docs
 from personamem_builder.persona_bench.tables import iter_rows
+from personamem_builder.persona_bench.text_metrics import missing_metrics, text_metrics
 from personamem_builder.persona_bench.write import read_manifest
 
 _log = logging.getLogger("lm_eval.persona_bench")
 
 _FOLDER: Final = "persona_bench"
-_LIMITS: Final = {"history_chars": "history", "thread_chars": "thread", "text_chars": "text"}
 
 
 class PersonaBenchTask(ConfigurableTask):
@@ -64,17 +64,17 @@ class PersonaBenchTask(ConfigurableTask):
         docs = self._released_docs(folder) if self._released else self._paired_docs(folder, split)
         self.config.test_split = split
         self.dataset = {split: Dataset.from_list(docs)}
-        if self.task_kind == "next_text" and (missing := metrics.missing_metrics()):
+        if self.task_kind == "next_text" and (missing := missing_metrics()):
             metadata["missing_metrics"] = missing
             for name, reason in missing.items():
                 _log.warning("%s: %s is not computed: %s", self.config.task, name, reason)
         if self.task_kind != "next_text" and self.config.repeats != 1:
             raise UserError(f"{self.config.task} takes one sample per item", "leave repeats at 1")
 
-    def _paired_docs(self, folder: Path, split: str) -> list[dict[str, Any]]:
+    def _paired_docs(self, folder: Path, split: str) -> list[ItemDoc]:
         metadata = self.config.metadata
-        limits = Limits(**{name: _number(metadata, key) for key, name in _LIMITS.items() if key in metadata})
-        metadata.update({key: getattr(limits, name) for key, name in _LIMITS.items()})
+        limits = Limits(**{name: _number(metadata, key) for key, name in LIMITS.items() if key in metadata})
+        metadata.update({key: getattr(limits, name) for key, name in LIMITS.items()})
         (train,) = self._whole(folder, items_path(self.task_kind, "train"))
         truth = TRUTH[self.task_kind]
         self._train = [row[truth] for row in iter_rows(train, ITEM_SCHEMA, [truth])]
@@ -83,12 +83,12 @@ class PersonaBenchTask(ConfigurableTask):
             raise UserError(f"{folder} has no items of {self.task_kind} in the split {split}", "import more posts")
         return docs
 
-    def _read(self, folder: Path, split: str, limits: Limits) -> list[dict[str, Any]]:
+    def _read(self, folder: Path, split: str, limits: Limits) -> list[ItemDoc]:
         (path,) = self._whole(folder, items_path(self.task_kind, split))
         # One batch at a time: an item holds a whole conversation, its row only a prompt.
         return [make_doc(item, self._condition, limits) for item in iter_rows(path, ITEM_SCHEMA)]
 
-    def _released_docs(self, folder: Path) -> list[dict[str, Any]]:
+    def _released_docs(self, folder: Path) -> list[ItemDoc]:
         paths = self._whole(folder, table_path("posts"), table_path("messages"))
         posts, messages = (list(iter_rows(*one)) for one in zip(paths, (POST_SCHEMA, MESSAGE_SCHEMA), strict=True))
         return released_docs(self.task_kind, self._condition, posts, messages)
@@ -145,7 +145,7 @@ class PersonaBenchTask(ConfigurableTask):
 
     # ---- scores
 
-    def process_results(self, doc: dict[str, Any], results: list[Any]) -> dict[str, Any]:
+    def process_results(self, doc: ItemDoc, results: list[Any]) -> dict[str, Any]:
         """Score one item; one that got no answer is counted in `failed`, and no score knows of it."""
         kind = self.task_kind
         if self.OUTPUT_TYPE == "multiple_choice":
@@ -182,8 +182,8 @@ class PersonaBenchTask(ConfigurableTask):
     def _mean_names(self) -> list[str]:
         if self.task_kind == "next_text":
             count = self.config.repeats
-            best = [f"best_of_{count}_{name}" for name in metrics.text_metrics()] if count > 1 else []
-            return [*metrics.text_metrics(), *best, "unparsed", "cut", "failed"]
+            best = [f"best_of_{count}_{name}" for name in text_metrics()] if count > 1 else []
+            return [*text_metrics(), *best, "unparsed", "cut", "failed"]
         return [*(("acc",) if self.task_kind == "sentiment" else ("mae", "log_mae")), "unparsed", "cut", "failed"]
 
 

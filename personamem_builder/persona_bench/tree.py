@@ -20,6 +20,7 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
 from personamem_builder.official.faults import Faults
+from personamem_builder.persona_bench.records import MessageRow, PostRow
 
 _NO_AUTHOR: Final = ("[deleted]", "[removed]")
 _NO_TEXT: Final = ("", "[deleted]", "[removed]")
@@ -32,14 +33,7 @@ Fault = Callable[[str, str, object], None]
 
 
 class Node(NamedTuple):
-    """A comment in its tree.
-
-    Attributes:
-        raw: The comment as it was read.
-        parent: The place of its parent in the list of nodes; -1 for the post.
-        step: Its place among the replies that it stands among.
-        depth: 0 for a reply to the post.
-    """
+    """A comment in its tree: the place of its parent in the list of nodes (-1 for the post), and among its siblings."""
 
     raw: Any
     parent: int
@@ -49,7 +43,7 @@ class Node(NamedTuple):
 
 def take_apart(
     post: dict[str, Any], where: str, faults: Faults, counts: Counter[str], *, linked: bool = False
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[PostRow, list[MessageRow]]:
     """Turn a raw post into rows.
 
     Args:
@@ -60,7 +54,7 @@ def take_apart(
         linked: Whether `id` and `parent_id` of comments count, as in the rows of prompt files.
 
     Returns:
-        A row of `POST_SCHEMA`, and rows of `MESSAGE_SCHEMA`, depth first.
+        The post, and its comments, depth first.
     """
 
     def fault(path: str, problem: str, value: object = None) -> None:
@@ -198,13 +192,14 @@ def _parent(post: Mapping[str, Any], nodes: list[Node], index: int, places: Mapp
     return node.parent
 
 
-def _post_row(post: dict[str, Any], fault: Fault, counts: Counter[str]) -> dict[str, Any]:
+def _post_row(post: dict[str, Any], fault: Fault, counts: Counter[str]) -> PostRow:
     author = post.get("author")
     if not isinstance(author, str) or not author.strip():
         fault("author", "a post must have an author", author)
         author = ""
     content = next((key for key in ("content", "body", "selftext") if post.get(key) is not None), "content")
-    row: dict[str, Any] = {
+    row: PostRow = {
+        "post_id": "",
         "author": _author(author, counts),
         "subreddit": _text(post, "__sub__" if post.get("__sub__") is not None else "subreddit", "", fault),
         "title": _text(post, "title", "", fault),
@@ -216,19 +211,20 @@ def _post_row(post: dict[str, Any], fault: Fault, counts: Counter[str]) -> dict[
     counts["posts_without_text"] += not has_text(row["body"])
     counts["posts_edited"] += _edited(post)
     counts["posts_without_time"] += row["timestamp"] is None
-    identity = [str(row[key]) for key in ("author", "subreddit", "title", "body", "url", "timestamp")]
-    return {"post_id": f"p{_digest(identity)[:12]}", **row}
+    identity = [str(value) for key, value in row.items() if key not in ("post_id", "score")]
+    row["post_id"] = f"p{_digest(identity)[:12]}"
+    return row
 
 
-def _message_rows(post_id: str, nodes: list[Node], fault: Fault, counts: Counter[str]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+def _message_rows(post_id: str, nodes: list[Node], fault: Fault, counts: Counter[str]) -> list[MessageRow]:
+    rows: list[MessageRow] = []
     for position, node in enumerate(nodes):
         raw = node.raw
         before = _Path(nodes, position)
         author = _author(_text(raw, "author", before, fault), counts)
         body = _text(raw, "body", before, fault)
         time = _time(raw, before, fault)
-        row: dict[str, Any] = {
+        row: MessageRow = {
             "message_id": f"{post_id}-{position}-{_digest([author, body, str(time)])[:6]}",
             "post_id": post_id,
             "parent_id": post_id if node.parent < 0 else rows[node.parent]["message_id"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +28,7 @@ from personamem_builder.persona_bench.records import (
     SPLITS,
     TASKS,
     USER_SCHEMA,
+    MessageRow,
 )
 from personamem_builder.persona_bench.tree import take_apart
 
@@ -90,7 +92,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     Raises:
         UserError: There is none, or it belongs to a newer personamem.
     """
-    if not _is_folder_of_ours(folder):
+    if not is_persona_bench(folder):
         raise UserError(
             f"{folder} is not a PERSONA-Bench folder (no {MANIFEST} of ours in it)",
             "make one: personamem persona-bench import FILE --out persona_bench",
@@ -135,7 +137,7 @@ class _Table:
         self._writer = pq.ParquetWriter(path, schema, compression="zstd")
         self._schema = schema
         self._batch = batch
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[Mapping[str, Any]] = []
 
     def __enter__(self) -> _Table:
         return self
@@ -145,7 +147,7 @@ class _Table:
             self._flush()
         self._writer.close()
 
-    def add(self, rows: list[dict[str, Any]]) -> None:
+    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows += rows
         if len(self._rows) >= self._batch:
             self._flush()
@@ -183,7 +185,7 @@ def _write_items(folder: Path, seed: int) -> dict[str, Any]:
     users = user_rows(posts, messages, seed)
     with _Table(folder / table_path("users"), USER_SCHEMA, _BATCH) as table:
         table.add(users)
-    threads: dict[str, list[dict[str, Any]]] = {}
+    threads: dict[str, list[MessageRow]] = {}
     for message in messages:
         threads.setdefault(message["post_id"], []).append(message)
     items = Items(posts, threads, users, seed)
@@ -224,7 +226,8 @@ def _write_items(folder: Path, seed: int) -> dict[str, Any]:
     }
 
 
-def _is_folder_of_ours(folder: Path) -> bool:
+def is_persona_bench(folder: Path) -> bool:
+    """Return whether a folder holds a PERSONA-Bench dataset, by its manifest."""
     try:
         content = read_json(folder / MANIFEST)
     except UserError:
@@ -235,5 +238,5 @@ def _is_folder_of_ours(folder: Path) -> bool:
 def _check_out(out: Path) -> None:
     if not out.name:
         raise UserError(f"{out} is the current folder, which cannot be replaced", "choose another --out")
-    if out.exists() and not _is_folder_of_ours(out) and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and not is_persona_bench(out) and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists and is not a PERSONA-Bench folder", "choose another --out")

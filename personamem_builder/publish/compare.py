@@ -18,16 +18,20 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from generation.errors import UserError
 from generation.progress import track
-from personamem_builder.contexts import iter_contexts
 from personamem_builder.dataset.check import read_as_it_is
-from personamem_builder.dataset.folder import changed_files, contexts_path, questions_path, read_manifest
+from personamem_builder.dataset.contexts import iter_contexts
+from personamem_builder.dataset.folder import changed_files, contexts_path, questions_path
+from personamem_builder.manifest import Manifest, read_manifest
+
+VERSION: Final = r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+"""Matches MAJOR.MINOR.PATCH."""
 
 Bump = Literal["major", "minor", "patch", "none"]
 
@@ -53,13 +57,7 @@ _DESCRIPTION: Final = ("schema_version", "source", "license", "tokenizer", "cana
 
 @dataclass(frozen=True)
 class RowChanges:
-    """How the rows of a table differ, by their ids.
-
-    Attributes:
-        added: Ids of new rows, in the order of the new table.
-        removed: Ids of rows that are gone, in the order of the old table.
-        changed: The names of the columns in which a row differs, by id; in the order of the old table.
-    """
+    """How the rows of a table differ: the ids of those added and removed, and in which columns others changed."""
 
     added: tuple[str, ...]
     removed: tuple[str, ...]
@@ -72,12 +70,7 @@ class RowChanges:
 
 @dataclass(frozen=True)
 class SplitChanges:
-    """How a split differs; of a split that only one version has, all is added or removed.
-
-    Attributes:
-        questions: The questions.
-        contexts: The shared contexts.
-    """
+    """How a split differs; of a split that only one version has, all is added or removed."""
 
     questions: RowChanges
     contexts: RowChanges
@@ -88,11 +81,8 @@ class Comparison:
     """How two versions differ.
 
     Attributes:
-        old_version: Version of the old one, as its manifest says.
-        new_version: Version of the new one.
-        splits_added: Splits that only the new one has.
-        splits_removed: Splits that only the old one has.
-        splits: What differs within each split of either.
+        old_version: As the manifest says.
+        splits: What differs within each split of either, those included that only one has.
         description: The keys of the manifest, such as `license`, that differ.
     """
 
@@ -105,13 +95,7 @@ class Comparison:
 
 
 def compare(old: Path, new: Path) -> Comparison:
-    """Compare two dataset folders.
-
-    The contexts are read one at a time, and digests of their columns kept.
-
-    Args:
-        old: The folder of the old version.
-        new: The folder of the new version.
+    """Compare two dataset folders; contexts are read one at a time, and digests of their columns kept.
 
     Raises:
         UserError: One is not a dataset folder, or a file is not the one that its manifest speaks of.
@@ -128,7 +112,7 @@ def compare(old: Path, new: Path) -> Comparison:
         new_version=after["version"],
         splits_added=tuple(name for name in names if name not in before["splits"]),
         splits_removed=tuple(name for name in names if name not in after["splits"]),
-        splits={name: _compare_split(name, (old, before), (new, after)) for name in names},
+        splits={name: _compare_split(name, _Version(old, before), _Version(new, after)) for name in names},
         description=tuple(key for key in _DESCRIPTION if before.get(key) != after.get(key)),
     )
 
@@ -155,7 +139,7 @@ def version_numbers(version: str) -> tuple[int, int, int]:
     Raises:
         UserError: It is not three numbers.
     """
-    match = re.fullmatch(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)", version)
+    match = re.fullmatch(VERSION, version)
     if match is None:
         raise UserError(f"{version!r} is no version", "a version is MAJOR.MINOR.PATCH, such as 1.0.0")
     major, minor, patch = map(int, match.groups())
@@ -163,15 +147,7 @@ def version_numbers(version: str) -> tuple[int, int, int]:
 
 
 def next_version(old: str, bump: Bump) -> str:
-    """Return the version that follows.
-
-    Args:
-        old: The old version, `MAJOR.MINOR.PATCH`.
-        bump: Which number is raised.
-
-    Raises:
-        UserError: `old` is no version.
-    """
+    """Return the version that follows; raises `UserError` as `version_numbers`."""
     major, minor, patch = version_numbers(old)
     numbers = {
         "major": (major + 1, 0, 0),
@@ -199,7 +175,7 @@ def changes(comparison: Comparison) -> list[str]:
     return lines + [f"the manifest has another {key}" for key in comparison.description]
 
 
-def to_json(comparison: Comparison) -> dict[str, Any]:
+def to_json(comparison: Comparison) -> dict[str, object]:
     """Return a comparison with what follows from it, as JSON."""
     bump = required_bump(comparison)
     return {
@@ -230,51 +206,59 @@ def _count(ids: Iterable[str], what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-_Version = tuple[Path, dict[str, Any]]
-_Rows = Mapping[str, Mapping[str, Any]]
+class _Version(NamedTuple):
+    folder: Path
+    manifest: Manifest
+
+
+_Row = Mapping[str, object]
+_Rows = Mapping[str, _Row]
 
 
 def _compare_split(split: str, old: _Version, new: _Version) -> SplitChanges:
     return SplitChanges(
-        _compare_rows(*(_questions(folder, manifest, split) for folder, manifest in (old, new))),
+        _compare_rows(_questions(old, split), _questions(new, split)),
         _compare_contexts(split, old, new),
     )
 
 
 def _compare_contexts(split: str, old: _Version, new: _Version) -> RowChanges:
     name = contexts_path(split)
-    digests = [manifest["files"].get(name, {}).get("sha256") for _, manifest in (old, new)]
-    if digests[0] == digests[1]:  # the files were compared with them: there is nothing to read
+    entries = (version.manifest["files"].get(name) for version in (old, new))
+    before, after = (entry and entry["sha256"] for entry in entries)
+    if before == after:  # the files were compared with them: there is nothing to read
         return RowChanges((), (), {})
-    return _compare_rows(*(_contexts(folder, manifest, split) for folder, manifest in (old, new)))
+    return _compare_rows(_contexts(old, split), _contexts(new, split))
 
 
-def _questions(folder: Path, manifest: Mapping[str, Any], split: str) -> _Rows:
-    if split not in manifest["splits"]:
+def _questions(version: _Version, split: str) -> _Rows:
+    if split not in version.manifest["splits"]:
         return {}
-    rows = read_as_it_is(folder, split).to_pylist()
-    return _by_id(rows, "question_id", folder / questions_path(split))
+    rows = read_as_it_is(version.folder, split).to_pylist()
+    return _by_id(rows, "question_id", version.folder / questions_path(split))
 
 
-def _contexts(folder: Path, manifest: Mapping[str, Any], split: str) -> _Rows:
-    if split not in manifest["splits"]:
+def _contexts(version: _Version, split: str) -> _Rows:
+    if split not in version.manifest["splits"]:
         return {}
-    path = folder / contexts_path(split)
-    rows = track(iter_contexts(path), f"reading {path.name}", manifest["splits"][split]["shared_contexts"])
-    digests = ({**_digests(row), "shared_context_id": row["shared_context_id"]} for row in rows)
+    path = version.folder / contexts_path(split)
+    count = version.manifest["splits"][split]["shared_contexts"]
+    rows = track(iter_contexts(path), f"reading {path.name}", count)
+    digests: Iterator[_Row] = ({**_digests(row), "shared_context_id": row["shared_context_id"]} for row in rows)
     return _by_id(digests, "shared_context_id", path)
 
 
-def _by_id(rows: Iterable[dict[str, Any]], key: str, path: Path) -> _Rows:
-    by_id: dict[str, dict[str, Any]] = {}
+def _by_id(rows: Iterable[_Row], key: str, path: Path) -> _Rows:
+    by_id: dict[str, _Row] = {}
     for row in rows:
-        if row[key] in by_id:
-            raise UserError(f"{path} has two rows with the {key} {row[key]}", "versions are compared by these ids")
-        by_id[row[key]] = row
+        name = str(row[key])
+        if name in by_id:
+            raise UserError(f"{path} has two rows with the {key} {name}", "versions are compared by these ids")
+        by_id[name] = row
     return by_id
 
 
-def _digests(row: Mapping[str, Any]) -> dict[str, bytes | None]:
+def _digests(row: _Row) -> dict[str, bytes | None]:
     return {
         column: None if value is None else hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()
         for column, value in row.items()
@@ -290,11 +274,11 @@ def _compare_rows(old: _Rows, new: _Rows) -> RowChanges:
     )
 
 
-def _changed_columns(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
+def _changed_columns(old: _Row, new: _Row) -> tuple[str, ...]:
     """Return the columns in which two rows differ; a column that is not there is empty."""
     columns = dict.fromkeys([*old, *new])
     return tuple(column for column in columns if not _same(old.get(column), new.get(column)))
 
 
-def _same(old: Any, new: Any) -> bool:
+def _same(old: object, new: object) -> bool:
     return bool(old == new or (old != old and new != new))  # a number that is none equals nothing, not even itself

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from personamem_builder.dataset.card import columns, statements
-from personamem_builder.dataset.front_matter import CONFIGS, is_generated
+from personamem_builder.build.card import columns, statements
+from personamem_builder.build.front_matter import is_generated
+from personamem_builder.dataset.folder import CONFIGS
+from personamem_builder.manifest import ConfigName, Manifest
+
+
+def _cr(*names: str) -> dict[str, str]:
+    return {name: f"cr:{name}" for name in names}
+
 
 _CONTEXT: Final = {
     "@language": "en",
     "@vocab": "https://schema.org/",
-    "citeAs": "cr:citeAs",
-    "column": "cr:column",
+    **_cr("citeAs", "column"),
     "conformsTo": "dct:conformsTo",
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
@@ -20,32 +26,13 @@ _CONTEXT: Final = {
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
     "dct": "http://purl.org/dc/terms/",
-    "equivalentProperty": "cr:equivalentProperty",
+    **_cr("equivalentProperty"),
     "examples": {"@id": "cr:examples", "@type": "@json"},
-    "extract": "cr:extract",
-    "field": "cr:field",
-    "fileProperty": "cr:fileProperty",
-    "fileObject": "cr:fileObject",
-    "fileSet": "cr:fileSet",
-    "format": "cr:format",
-    "includes": "cr:includes",
-    "isLiveDataset": "cr:isLiveDataset",
-    "jsonPath": "cr:jsonPath",
-    "key": "cr:key",
-    "md5": "cr:md5",
-    "parentField": "cr:parentField",
-    "path": "cr:path",
-    "recordSet": "cr:recordSet",
-    "references": "cr:references",
-    "regex": "cr:regex",
-    "repeated": "cr:repeated",
-    "replace": "cr:replace",
-    "samplingRate": "cr:samplingRate",
+    **_cr("extract", "field", "fileProperty", "fileObject", "fileSet", "format", "includes", "isLiveDataset"),
+    **_cr("jsonPath", "key", "md5", "parentField", "path", "recordSet", "references", "regex", "repeated"),
+    **_cr("replace", "samplingRate"),
     "sc": "https://schema.org/",
-    "separator": "cr:separator",
-    "source": "cr:source",
-    "subField": "cr:subField",
-    "transform": "cr:transform",
+    **_cr("separator", "source", "subField", "transform"),
 }
 
 _TYPES: Final = {"string": "sc:Text", "bool": "sc:Boolean", "float32": "sc:Float"}  # the others are integers
@@ -63,13 +50,11 @@ _LICENSES: Final = {
 }
 
 
-def croissant(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def croissant(manifest: Manifest) -> dict[str, Any]:
     """Return the Croissant 1.0 description of a release, with the RAI 1.0 properties.
 
-    There is a record set for each table of each split; that of the questions refers to that of the contexts.
-
-    Args:
-        manifest: The manifest of the release, with `repo_id`.
+    There is a record set for each table of each split; that of the questions refers to that of the contexts. The
+    manifest is that of the release, with `repo_id`.
     """
     page = f"https://huggingface.co/datasets/{manifest['repo_id']}"
     tag = f"v{manifest['version']}"
@@ -100,7 +85,7 @@ def croissant(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _responsible(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _responsible(manifest: Manifest) -> dict[str, Any]:
     told = statements(manifest)
     source = manifest["source"]["url"]
     tools = manifest.get("generation", {}).get("backend", "")
@@ -127,11 +112,11 @@ def _responsible(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _paths(manifest: Mapping[str, Any]) -> list[str]:
+def _paths(manifest: Manifest) -> list[str]:
     return [path(split) for split in manifest["splits"] for path in CONFIGS.values()]
 
 
-def _file(manifest: Mapping[str, Any], path: str, url: str) -> dict[str, Any]:
+def _file(manifest: Manifest, path: str, url: str) -> dict[str, Any]:
     entry = manifest["files"][path]
     return {
         "@type": "cr:FileObject",
@@ -144,7 +129,7 @@ def _file(manifest: Mapping[str, Any], path: str, url: str) -> dict[str, Any]:
     }
 
 
-def _records(manifest: Mapping[str, Any], split: str, config: str) -> dict[str, Any]:
+def _records(manifest: Manifest, split: str, config: ConfigName) -> dict[str, Any]:
     name = f"{_TABLES[config]}_{split}"
     return {
         "@type": "cr:RecordSet",

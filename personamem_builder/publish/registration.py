@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from personamem_builder.dataset.front_matter import to_yaml
+from personamem_builder.build.front_matter import to_yaml
+from personamem_builder.manifest import Manifest
 
 
-def eval_yaml(manifest: Mapping[str, Any]) -> str:
-    """Return the text of the file: one task for each split, under the name of its lm-eval task.
-
-    Args:
-        manifest: The manifest of the release.
-    """
+def eval_yaml(manifest: Manifest) -> str:
+    """Return the text of the file: one task for each split, under the name of its lm-eval task."""
     return to_yaml(
         {
             "name": "PersonaMem",

@@ -13,18 +13,25 @@ from pydantic import BaseModel, ConfigDict
 from generation.errors import UserError
 from generation.files import replacing
 from generation.reading import as_model, read_json, read_text
-from personamem_builder.dataset.card import CARD, render_card, split_card
-from personamem_builder.dataset.folder import AUDIT, MANIFEST, read_manifest
-from personamem_builder.dataset.verify import verify_dataset
-from personamem_builder.publish.compare import Bump, changes, compare, next_version, required_bump, version_numbers
+from personamem_builder.build.card import CARD, render_card, split_card
+from personamem_builder.build.verify import verify_dataset
+from personamem_builder.dataset.folder import AUDIT
+from personamem_builder.manifest import MANIFEST, ChangelogEntry, Manifest, read_manifest
+from personamem_builder.publish.compare import (
+    VERSION,
+    Bump,
+    changes,
+    compare,
+    next_version,
+    required_bump,
+    version_numbers,
+)
 from personamem_builder.publish.croissant import croissant
 from personamem_builder.publish.registration import eval_yaml
 from personamem_builder.publish.secrets import find_secrets
 
 CROISSANT: Final = "croissant.json"
 REGISTRATION: Final = "eval.yaml"
-
-_TAG = re.compile(r"v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)")
 
 
 class _Part(BaseModel):
@@ -54,24 +61,14 @@ class _Audit(_Part):
     splits: list[_AuditedSplit]
 
 
-class Release(NamedTuple):
-    """A version that may be published.
+ReleaseFiles = Mapping[str, Path | bytes]
+"""The files of a release by path in the repository: a file of the dataset folder, or the bytes of a text."""
+
+
+class ReleaseRequest(NamedTuple):
+    """What the user wants published.
 
     Attributes:
-        tag: Its tag, `v` and the version.
-        files: Path of a file in the dataset folder, or its bytes, by path in the repository.
-    """
-
-    tag: str
-    files: Mapping[str, Path | bytes]
-
-
-class Wishes(NamedTuple):
-    """What the user wants of a release.
-
-    Attributes:
-        repo_id: `ORG/NAME` on the Hub.
-        tag: `v1.0.0`.
         changes: Lines of their own for the changelog.
         allow_failed_audit: Whether a failed or missing audit only puts a banner on the card.
         superseded_by: What readers are sent to instead; empty for nothing.
@@ -84,37 +81,36 @@ class Wishes(NamedTuple):
     superseded_by: str = ""
 
 
-def prepare(folder: Path, wishes: Wishes, previous: Path | None = None) -> Release:
+def prepare_release(folder: Path, request: ReleaseRequest, previous: Path | None = None) -> ReleaseFiles:
     """Put a release together; nothing is written.
 
-    The same folder, wishes and previous version give the same bytes: a push that was interrupted is run again.
-
-    Args:
-        folder: A dataset folder.
-        wishes: What is to be published.
-        previous: The folder of the newest version on the Hub, None if there is none.
+    The same folder, request and previous version, the newest on the Hub, give the same bytes: a push that was
+    interrupted is run again.
 
     Raises:
         UserError: The folder must not be published; all reasons are named.
     """
-    if not _TAG.fullmatch(wishes.tag):
-        raise UserError(f"{wishes.tag!r} is no tag of a version", "give v and three numbers, such as --tag v1.0.0")
+    if not re.fullmatch(f"v{VERSION}", request.tag):
+        raise UserError(f"{request.tag!r} is no tag of a version", "give v and three numbers, such as --tag v1.0.0")
     verify_dataset(folder)
     manifest = read_manifest(folder)
     audit = _read_audit(folder)
     banner = _banner(manifest, audit)
-    reasons = [] if wishes.allow_failed_audit or not banner else [banner]
+    reasons = [] if request.allow_failed_audit or not banner else [banner]
     if not manifest.get("license"):
         reasons.append(f"{MANIFEST} names no licence")
     released = manifest | {
-        "version": wishes.tag.removeprefix("v"),
-        "repo_id": wishes.repo_id,
+        "version": request.tag.removeprefix("v"),
+        "repo_id": request.repo_id,
+        "changelog": _changelog(folder, manifest, request, previous),
     }
-    released["changelog"] = _changelog(folder, manifest, wishes, previous)
-    for name, value in (("audit_banner", banner), ("superseded_by", wishes.superseded_by)):
-        released.pop(name, None)
-        if value:
-            released[name] = value
+    released["changelog"] = _changelog(folder, manifest, request, previous)
+    released.pop("audit_banner", None)
+    if banner:
+        released["audit_banner"] = banner
+    released.pop("superseded_by", None)
+    if request.superseded_by:
+        released["superseded_by"] = request.superseded_by
     files = _files(folder, released, audit, previous)
     reasons += [f"a secret: {line}" for line in find_secrets(files)]
     if reasons:
@@ -122,17 +118,17 @@ def prepare(folder: Path, wishes: Wishes, previous: Path | None = None) -> Relea
             f"{folder} cannot be published: {'; '.join(reasons)}",
             "mend this first" + ("; or publish it with a banner: --allow-failed-audit" if banner in reasons else ""),
         )
-    return Release(wishes.tag, files)
+    return files
 
 
-def write_back(folder: Path, release: Release) -> None:
+def write_back(folder: Path, files: ReleaseFiles) -> None:
     """Write the texts of a release into the dataset folder, which then is what the Hub gets.
 
     Raises:
         UserError: The disk refuses.
     """
     try:
-        for name, content in release.files.items():
+        for name, content in files.items():
             if isinstance(content, bytes):
                 with replacing(folder / name) as part:
                     part.write_bytes(content)
@@ -150,7 +146,7 @@ def _read_audit(folder: Path) -> dict[str, Any] | None:
     return audit
 
 
-def _banner(manifest: Mapping[str, Any], audit: Mapping[str, Any] | None) -> str:
+def _banner(manifest: Manifest, audit: Mapping[str, Any] | None) -> str:
     """Return what is wrong with the audit, as the card would say it; empty if nothing is."""
     if audit is None:
         return "This dataset was not audited"
@@ -163,19 +159,19 @@ def _banner(manifest: Mapping[str, Any], audit: Mapping[str, Any] | None) -> str
 
 
 def _changelog(
-    folder: Path, manifest: Mapping[str, Any], wishes: Wishes, previous: Path | None
-) -> list[dict[str, Any]]:
+    folder: Path, manifest: Manifest, request: ReleaseRequest, previous: Path | None
+) -> list[ChangelogEntry]:
     """Return the changelog with this version on top."""
-    version = wishes.tag.removeprefix("v")
+    version = request.tag.removeprefix("v")
     if previous is None:
-        return [{"version": version, "changes": ["First version.", *wishes.changes]}]
+        return [{"version": version, "changes": ["First version.", *request.changes]}]
     before = read_manifest(previous)
     earlier = list(before.get("changelog", ()))
     if before["version"] == version and before["digest"] == manifest["digest"] and earlier:
         return earlier  # this very version: it is there already, or its push was interrupted
     comparison = compare(previous, folder)
     _check_version(before["version"], version, required_bump(comparison))
-    return [{"version": version, "changes": [*changes(comparison), *wishes.changes]}, *earlier]
+    return [{"version": version, "changes": [*changes(comparison), *request.changes]}, *earlier]
 
 
 def _check_version(before: str, version: str, bump: Bump) -> None:
@@ -194,9 +190,7 @@ def _proposed(before: str, bump: Bump) -> str:
     return f"--tag v{next_version(before, 'patch' if bump == 'none' else bump)}"
 
 
-def _files(
-    folder: Path, manifest: Mapping[str, Any], audit: Mapping[str, Any] | None, previous: Path | None
-) -> dict[str, Path | bytes]:
+def _files(folder: Path, manifest: Manifest, audit: Mapping[str, Any] | None, previous: Path | None) -> ReleaseFiles:
     card = render_card(manifest, audit, _earlier_card(folder, previous))
     files: dict[str, Path | bytes] = {name: folder / name for name in manifest["files"]}
     files[MANIFEST] = _json(manifest)
@@ -216,5 +210,5 @@ def _earlier_card(folder: Path, previous: Path | None) -> str:
     return read_text(previous / CARD)
 
 
-def _json(content: Mapping[str, Any]) -> bytes:
+def _json(content: Mapping[str, object]) -> bytes:
     return json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,42 +39,31 @@ _SHORTEST: Final = 12
 """Characters of a variable's value below which it may be a word that occurs anyway."""
 
 
-class _Kind(NamedTuple):
-    """A kind of secret: its name for people, and its pattern."""
-
-    name: str
-    pattern: str
-
-
 def find_secrets(files: Mapping[str, Path | bytes]) -> list[str]:
     """Look for secrets in the files of a release.
 
     Besides keys and tokens of known forms these are the values of this process's environment variables that are named
     like keys. In Parquet files each distinct text is looked at once, a row group at a time.
 
-    Args:
-        files: Path or content of each file, by the name that is shown.
-
     Returns:
         A line for each find, with file, place and kind; of the secret itself only the first characters.
     """
-    kinds = [_Kind(name, pattern) for name, pattern in _PATTERNS.items()]
-    kinds += [
-        _Kind(f"value of the variable {name}", re.escape(value))
-        for name, value in sorted(os.environ.items())
-        if len(value.strip()) >= _SHORTEST and any(fnmatchcase(name.upper(), pattern) for pattern in _VARIABLES)
-    ]
+    patterns = {
+        **_PATTERNS,
+        **{
+            f"value of the variable {name}": re.escape(value)
+            for name, value in sorted(os.environ.items())
+            if len(value.strip()) >= _SHORTEST and any(fnmatchcase(name.upper(), pattern) for pattern in _VARIABLES)
+        },
+    }
+    any_of = "|".join(f"(?:{pattern})" for pattern in patterns.values())
     finds: dict[str, None] = {}  # an ordered set: a text may be in several row groups
     for name, content in files.items():
-        for place, text in _suspects(name, content, _any_of(kinds)):
-            for kind in kinds:
-                for match in re.finditer(kind.pattern, text, _FLAGS):
-                    finds[f"{name}, {place}: {kind.name} {_masked(match[0])}"] = None
+        for place, text in _suspects(name, content, any_of):
+            for kind, pattern in patterns.items():
+                for match in re.finditer(pattern, text, _FLAGS):
+                    finds[f"{name}, {place}: {kind} {_masked(match[0])}"] = None
     return list(finds)
-
-
-def _any_of(kinds: list[_Kind]) -> str:
-    return "|".join(f"(?:{kind.pattern})" for kind in kinds)
 
 
 def _masked(secret: str) -> str:

@@ -9,9 +9,8 @@ from generation.llm.backends import BackendName, make_backend
 from generation.llm.cache import ReplyCache
 from generation.llm.client import Account, Backend, Client
 from generation.llm.ledger import Ledger
-from generation.llm.offline.backend import OfflineBackend
 from generation.parallel import calls_under_way, ordered_results
-from generation.pipeline import ATTEMPTS, LEDGER, REPLIES, Work
+from generation.pipeline import ATTEMPTS, LEDGER, REPLIES, RunInputs
 from generation.progress import track
 from generation.store import RunStore
 
@@ -21,13 +20,8 @@ S = TypeVar("S")
 _AHEAD: Final = 8  # questions that each call under way may be ahead of what is taken in
 
 
-class Asked(NamedTuple):
-    """A backend that is ready to be asked.
-
-    Attributes:
-        name: Its name.
-        backend: The backend.
-    """
+class ConnectedBackend(NamedTuple):
+    """A backend that is ready to be asked, with its name."""
 
     name: BackendName
     backend: Backend
@@ -46,7 +40,7 @@ class Clients:
         UserError: A model has no price, or the ledger is damaged or cannot be written.
     """
 
-    def __init__(self, store: RunStore, work: Work, names: Sequence[BackendName], budget: float | None) -> None:
+    def __init__(self, store: RunStore, work: RunInputs, names: Sequence[BackendName], budget: float | None) -> None:
         self._store = store
         self._work = work
         self._ledger: Ledger | None = None
@@ -55,38 +49,27 @@ class Clients:
             self._ledger = Ledger(store.folder / LEDGER, work.config.llm.prices, budget)
             self._ledger.require_prices(models)
 
-    def connect(self, name: BackendName) -> Asked:
-        """Return a backend.
+    def connect(self, name: BackendName) -> ConnectedBackend:
+        """Make a backend ready.
 
         Raises:
             UserError: It needs a key, or a library, that is not there.
         """
-        if name.is_offline:
-            return Asked(name, OfflineBackend(self._work.banks, self._work.config.seed))
-        return Asked(name, make_backend(name, self._work.config, self._work.banks))
+        return ConnectedBackend(name, make_backend(name, self._work.config, self._work.banks))
 
-    def client(self, asked: Asked, stage: str) -> Client:
-        """Return what asks a backend.
-
-        Args:
-            asked: The backend.
-            stage: What its calls are written down for.
-        """
-        if asked.name.is_offline:
-            return Client(asked.backend)
+    def client(self, backend: ConnectedBackend, stage: str) -> Client:
+        """Return what asks a backend; its calls are written down for a stage."""
+        if backend.name.is_offline:
+            return Client(backend.backend)
         assert self._ledger is not None, "the backend was not named"
-        account = Account(self._ledger, stage, asked.name.model, self._work.config.llm.max_tokens)
-        return Client(asked.backend, ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account)
+        account = Account(self._ledger, stage, backend.name.model, self._work.config.llm.max_tokens)
+        return Client(backend.backend, ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account)
 
-    def map(self, asked: Asked, what: str, function: Callable[[T], S], tasks: Sequence[T]) -> Iterator[S]:
-        """Yield what a function gives for each task, in order, with several calls under way.
+    def map(self, backend: ConnectedBackend, what: str, function: Callable[[T], S], tasks: Sequence[T]) -> Iterator[S]:
+        """Yield what a function that asks a backend gives for each task, in order.
 
-        Args:
-            asked: The backend that the function asks.
-            what: What the work is, for the progress bar.
-            function: May be called in several threads.
-            tasks: What to call it with.
+        The function is called in several threads. `what` names the work on the progress bar.
         """
-        threads = 1 if asked.name.is_offline else self._work.config.llm.concurrency
+        threads = 1 if backend.name.is_offline else self._work.config.llm.concurrency
         with calls_under_way(threads) as pool:
             yield from track(ordered_results(pool, threads * _AHEAD, function, tasks), what, len(tasks))

@@ -8,15 +8,16 @@ from typing import Final, NamedTuple
 
 from generation.errors import UserError
 from generation.files import file_digest
-from generation.store import RunStore, writing_lines
+from generation.record_files import writing_lines
+from generation.store import RunStore
 from personamem_builder.assemble.refined import REFINED, Refined, find_refined
-from personamem_builder.refine.drafts import Draft
+from personamem_builder.refine.drafts import QuestionDraft
 
 MADE: Final = "questions_made.jsonl"
 """The questions as they were made, where some of them are in other words now."""
 
 
-class State(NamedTuple):
+class RefinementState(NamedTuple):
     """What an earlier refinement left.
 
     Attributes:
@@ -32,7 +33,7 @@ class State(NamedTuple):
     is_stale: bool
 
 
-def read_state(store: RunStore) -> State:
+def read_state(store: RunStore) -> RefinementState:
     """Find out what an earlier refinement left.
 
     Raises:
@@ -41,18 +42,18 @@ def read_state(store: RunStore) -> State:
     questions, made = store.finished("questions"), store.folder / MADE
     refined, now = find_refined(store), file_digest(questions)
     if refined is None or now not in (refined.made, refined.result):
-        return State(questions, None, is_whole=False, is_stale=refined is not None)
+        return RefinementState(questions, None, is_whole=False, is_stale=refined is not None)
     if now == refined.made:
-        return State(questions, refined, is_whole=now == refined.result, is_stale=False)
+        return RefinementState(questions, refined, is_whole=now == refined.result, is_stale=False)
     if not made.exists() or file_digest(made) != refined.made:
         raise UserError(
             f"{made} is not what it was: the questions from before personamem refine",
             f"restore it; or remove {store.folder / REFINED}, to go on from the questions as they are",
         )
-    return State(made, refined, is_whole=True, is_stale=False)
+    return RefinementState(made, refined, is_whole=True, is_stale=False)
 
 
-def commit(store: RunStore, made: Path, drafts: Sequence[Draft], refined: Refined | None) -> None:
+def commit(store: RunStore, made: Path, drafts: Sequence[QuestionDraft], refined: Refined | None) -> None:
     """Write what was decided.
 
     At every moment the questions are those that were made, or those that `refined.json` is of.
@@ -60,7 +61,7 @@ def commit(store: RunStore, made: Path, drafts: Sequence[Draft], refined: Refine
     Args:
         store: The run.
         made: Where the questions as they were made lie.
-        drafts: The questions.
+        drafts: Those as they are to be.
         refined: What was decided; None for nothing: the questions are then as they were made.
 
     Raises:

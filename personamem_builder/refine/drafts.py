@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from generation.errors import UserError
-from generation.pipeline import STAGES, Work
+from generation.pipeline import STAGES, RunInputs
 from generation.question_plans import QuestionPlan, plan_questions
+from generation.record_files import read_records, record_line
 from generation.records import History, Persona, Question
-from generation.store import RunStore, read_records, record_line
+from generation.store import RunStore
 from personamem_builder.assemble.refined import Fate, Reason
 from personamem_builder.audit.inputs import read_run
 
 
 @dataclass
-class Draft:
-    """A question.
+class QuestionDraft:
+    """A question of a run.
 
     Attributes:
         question: In its present words.
@@ -52,13 +53,8 @@ class Draft:
             self.rewritten.append(round_)
 
 
-def read_drafts(store: RunStore, work: Work, made: Path) -> list[Draft]:
-    """Read the questions of a run as they were made, in the order of their file.
-
-    Args:
-        store: The run. The questions that it has may be in other words by now.
-        work: What it was made from.
-        made: Where the questions as they were made lie.
+def read_drafts(store: RunStore, work: RunInputs, made: Path) -> list[QuestionDraft]:
+    """Read the questions of a run as they were made, from `made`; those that it has may be in other words by now.
 
     Raises:
         UserError: The run is not finished, or was damaged.
@@ -66,41 +62,40 @@ def read_drafts(store: RunStore, work: Work, made: Path) -> list[Draft]:
     store.finished("fillers")  # of the last stage
     rows = read_run(store, refined=False).rows
     places = {row["question_id"]: (row["shared_context_id"], row["end_index_in_shared_context"]) for row in rows}
-    plans = {_identity(plan): plan for plan in _plans(store, work)}
+    personas = {persona.persona_id: persona for persona in store.read("personas", Persona)}
+    plans = {
+        _plan_key(plan): plan
+        for history in store.read("histories", History)
+        for plan in plan_questions(work.config, personas[history.persona_id], history, work.banks)
+    }
     questions = list(read_records(made, Question))
     present = list(store.read("questions", Question))
     lines = made.read_bytes().splitlines(keepends=True)
-    if len(questions) != len(present) or not all(_asks(question) in plans for question in questions):
+    if len(questions) != len(present) or not all(_question_key(question) in plans for question in questions):
         raise UserError(
             f"{made} does not hold the questions that the histories of {store.folder} give",
             f"remove it and {store.path('questions')}, and run the same personamem generate command again",
         )
     return [
-        Draft(question, line, plans[_asks(question)], places[now.question_id])
+        QuestionDraft(question, line, plans[_question_key(question)], places[now.question_id])
         for question, line, now in zip(questions, lines, present, strict=True)
     ]
 
 
-def _plans(store: RunStore, work: Work) -> Iterator[QuestionPlan]:
-    personas = {persona.persona_id: persona for persona in store.read("personas", Persona)}
-    for history in store.read("histories", History):
-        yield from plan_questions(work.config, personas[history.persona_id], history, work.banks)
-
-
-def _identity(plan: QuestionPlan) -> tuple[Any, ...]:
+def _plan_key(plan: QuestionPlan) -> tuple[Any, ...]:
     """Return what tells a plan from all others: several of a topic may have the same subject."""
     key = STAGES["questions"].task_key(plan)
     states = frozenset(option.states for option in plan.options)
     return key, tuple(e.event_id for e in plan.evidence), plan.after_session_ids, plan.before_session_id, states
 
 
-def _asks(question: Question) -> tuple[Any, ...]:
-    """Return the identity of the plan that a question was written from."""
+def _question_key(question: Question) -> tuple[Any, ...]:
+    """Return the `_plan_key` of the plan that a question was written from."""
     key = STAGES["questions"].record_key(question)
     states = frozenset(option.states for option in question.options)
     return key, question.evidence_event_ids, question.after_session_ids, question.before_session_id, states
 
 
-def digest_of(drafts: Sequence[Draft]) -> str:
+def digest_of(drafts: Sequence[QuestionDraft]) -> str:
     """Return the sha256 of the file that holds these questions."""
     return hashlib.sha256(b"".join(draft.line for draft in drafts)).hexdigest()

@@ -16,14 +16,15 @@ from generation.llm.client import Client, ReplyError, Request
 from generation.records import Question
 from generation.seeds import rng_for
 from personamem_builder.assemble.refined import Filtered, NoContext
-from personamem_builder.refine.clients import Asked, Clients
-from personamem_builder.refine.drafts import Draft
+from personamem_builder.refine.clients import Clients, ConnectedBackend
+from personamem_builder.refine.drafts import QuestionDraft
+from personamem_builder.schema import option_index
 
 _ORDERS: Final = tuple(permutations(range(4)))
 _CHANCE: Final = 0.25
 
 
-class Filter(NamedTuple):
+class NoContextFilter(NamedTuple):
     """Who answers, and what drops a question.
 
     Attributes:
@@ -43,7 +44,7 @@ class Answer(BaseModel):
     choice: Literal["a", "b", "c", "d"]
 
 
-def check_filter(filter_: Filter) -> None:
+def check_filter(filter_: NoContextFilter) -> None:
     """Refuse a filter that cannot work.
 
     Raises:
@@ -63,12 +64,7 @@ def check_filter(filter_: Filter) -> None:
 
 
 def no_context_request(question: Question, vote: int) -> Request:
-    """Return the call that has a question answered from its message and options alone.
-
-    Args:
-        question: The question.
-        vote: Which answer it is, from 0; each has the options in another order.
-    """
+    """Return the call for a vote, from 0, on message and options alone; each vote has its own order of options."""
     options = [question.options[i].text for i in _order(question, vote)]
     return Request("no_context", {"message": question.message, "options": options}, (question.question_id, vote))
 
@@ -78,7 +74,9 @@ def _order(question: Question, vote: int) -> tuple[int, ...]:
     return rng_for(0, "no_context", question.question_id).sample(_ORDERS, len(_ORDERS))[vote]
 
 
-def apply_filter(clients: Clients, asked: Asked, filter_: Filter, drafts: Sequence[Draft]) -> NoContext:
+def apply_filter(
+    clients: Clients, model: ConnectedBackend, filter_: NoContextFilter, drafts: Sequence[QuestionDraft]
+) -> NoContext:
     """Have questions answered without the history, and drop those that are answered right too often.
 
     An answer that cannot be used counts as not right.
@@ -87,20 +85,13 @@ def apply_filter(clients: Clients, asked: Asked, filter_: Filter, drafts: Sequen
     binomial distribution gives. One that knows nothing but has its favourites is consistent, and right in a quarter of
     them: how many such fall is told by how often one wrong option is chosen as often.
 
-    Args:
-        clients: Of the run.
-        asked: The model.
-        filter_: What drops a question.
-        drafts: The questions; those that are dropped already are left alone.
-
-    Returns:
-        How many fell.
+    Questions that are dropped already are left alone.
     """
     kept = [draft for draft in drafts if draft.dropped is None]
-    client = clients.client(asked, "no_context")
+    client = clients.client(model, "no_context")
     tasks = [(draft.question, vote) for draft in kept for vote in range(filter_.votes)]
     what = f"asking {filter_.model} without the history"
-    answers = list(clients.map(asked, what, lambda task: _answer(client, *task), tasks))
+    answers = list(clients.map(model, what, lambda task: _answer(client, *task), tasks))
     by_type: dict[str, Counter[str]] = {}
     for i, draft in enumerate(kept):
         chosen = answers[i * filter_.votes : (i + 1) * filter_.votes]
@@ -130,10 +121,10 @@ def _answer(client: Client, question: Question, vote: int) -> int | None:
         answer = client.ask(no_context_request(question, vote), Answer)
     except ReplyError:
         return None
-    return _order(question, vote)["abcd".index(answer.choice)]
+    return _order(question, vote)[option_index(answer.choice)]
 
 
-def _filtered(counts: Counter[str], filter_: Filter) -> Filtered:
+def _filtered(counts: Counter[str], filter_: NoContextFilter) -> Filtered:
     return Filtered(
         asked=counts["asked"],
         dropped=counts["dropped"],
@@ -143,5 +134,5 @@ def _filtered(counts: Counter[str], filter_: Filter) -> Filtered:
 
 
 def chance_of(votes: int, at_least: int) -> float:
-    """Return how likely so many of some guesses among four options are right."""
+    """Return how likely at least so many of some guesses among four options are right."""
     return sum(math.comb(votes, k) * _CHANCE**k * (1 - _CHANCE) ** (votes - k) for k in range(at_least, votes + 1))

@@ -12,12 +12,12 @@ from generation.banks.load import load_banks, shipped_topics
 from generation.config import Config, load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE
-from generation.pipeline import Work
+from generation.pipeline import RunInputs
 from generation.reading import describe
 from generation.store import RunStore
 
 
-def work_of_run(store: RunStore, config: Path | None = None) -> Work:
+def work_of_run(store: RunStore, config: Path | None = None) -> RunInputs:
     """Return what a run was made from, with its own backends.
 
     Args:
@@ -31,7 +31,9 @@ def work_of_run(store: RunStore, config: Path | None = None) -> Work:
     found = store.fingerprint()
     settings = load_config(config) if config else _settings(store, found)
     backend = found.get("backend", OFFLINE)
-    work = Work(settings, load_banks(settings), *((backend, {}) if isinstance(backend, str) else (OFFLINE, backend)))
+    work = RunInputs(
+        settings, load_banks(settings), *((backend, {}) if isinstance(backend, str) else (OFFLINE, backend))
+    )
     now = json.loads(json.dumps(work.fingerprint()))
     if config is None:
         now["persona_source"] = found.get("persona_source")

@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 from generation.files import file_digest
 from generation.interruption import kept_if_interrupted
 from generation.llm.backends import parse_backend
-from generation.pipeline import Work
+from generation.pipeline import RunInputs
 from generation.prompts import template_digests
 from generation.store import RunStore
 from personamem_builder.assemble.refined import REASONS, Count, Funnel, Refined
 from personamem_builder.audit.gates import Gates
 from personamem_builder.refine.clients import Clients
 from personamem_builder.refine.commit import commit, read_state
-from personamem_builder.refine.drafts import Draft, digest_of, read_drafts
-from personamem_builder.refine.no_context import Filter, apply_filter, check_filter
+from personamem_builder.refine.drafts import QuestionDraft, digest_of, read_drafts
+from personamem_builder.refine.no_context import NoContextFilter, apply_filter, check_filter
 from personamem_builder.refine.origin import work_of_run
 from personamem_builder.refine.repair import missed_limits, repair
 from personamem_builder.refine.rewrite import rewrite
@@ -38,10 +38,10 @@ class Settings(NamedTuple):
     rounds: int
     gates: Gates
     writer: str | None = None
-    filter: Filter | None = None
+    filter: NoContextFilter | None = None
 
 
-class Outcome(NamedTuple):
+class Refinement(NamedTuple):
     """What came of a refinement.
 
     Attributes:
@@ -59,21 +59,18 @@ class Outcome(NamedTuple):
     was_stale: bool = False
 
 
-def refine(store: RunStore, settings: Settings, config: Path | None = None, budget: float | None = None) -> Outcome:
-    """Refine a run.
+def refine(store: RunStore, settings: Settings, config: Path | None = None, budget: float | None = None) -> Refinement:
+    """Refine a finished run.
 
     What is decided follows from the questions as they were made and from the settings, not from earlier refinements.
     Nothing is written before all is decided, but replies that were paid for are kept: the same command again after a
     stop pays for none of them.
 
     Args:
-        store: A finished run.
-        settings: What decides.
+        store: The run.
+        settings: What decides about its questions.
         config: The configuration of the run, for prices and for topic banks that are not shipped.
         budget: Most that the calls of the run may cost, in US dollars, those before included; None for no limit.
-
-    Returns:
-        What came of it.
 
     Raises:
         UserError: The run is not finished or was damaged, another process is writing to it, a setting is impossible, a
@@ -86,14 +83,14 @@ def refine(store: RunStore, settings: Settings, config: Path | None = None, budg
         return _refine(store, settings, config, budget)
 
 
-def _refine(store: RunStore, settings: Settings, config: Path | None, budget: float | None) -> Outcome:
+def _refine(store: RunStore, settings: Settings, config: Path | None, budget: float | None) -> Refinement:
     if settings.filter is not None:
         check_filter(settings.filter)
     work = work_of_run(store, config)
     writer = parse_backend(_writer(settings, work))
-    state, said = read_state(store), _said(settings, work)
+    state, said = read_state(store), _settings_record(settings, work)
     if (old := state.refined) is not None and state.is_whole and old.settings == said and not _lacks_replies(old):
-        return Outcome(old, old.missed_at_first, old.missed_at_last, is_new=False)
+        return Refinement(old, old.missed_at_first, old.missed_at_last, is_new=False)
     names = [writer] if settings.rounds else []
     names += [parse_backend(settings.filter.model)] if settings.filter else []
     clients = Clients(store, work, names, budget)
@@ -101,7 +98,7 @@ def _refine(store: RunStore, settings: Settings, config: Path | None, budget: fl
     drafts = read_drafts(store, work, state.made)
     unwritten = 0
 
-    def rewrite_(chosen: Sequence[Draft], round_: int) -> None:
+    def rewrite_(chosen: Sequence[QuestionDraft], round_: int) -> None:
         nonlocal unwritten
         unwritten += rewrite(clients, asked[0], work, chosen, round_)
 
@@ -124,10 +121,10 @@ def _refine(store: RunStore, settings: Settings, config: Path | None, budget: fl
             questions={draft.question.question_id: draft.fate for draft in drafts},
         )
     commit(store, state.made, drafts, refined)
-    return Outcome(refined, first, last, was_stale=state.is_stale)
+    return Refinement(refined, first, last, was_stale=state.is_stale)
 
 
-def _writer(settings: Settings, work: Work) -> str:
+def _writer(settings: Settings, work: RunInputs) -> str:
     return settings.writer or work.stage_backends.get("questions", work.backend)
 
 
@@ -136,7 +133,7 @@ def _lacks_replies(refined: Refined) -> bool:
     return bool(refined.unwritten or (refined.no_context and refined.no_context.unusable))
 
 
-def _said(settings: Settings, work: Work) -> dict[str, Any]:
+def _settings_record(settings: Settings, work: RunInputs) -> dict[str, Any]:
     """Return everything that decides beside the questions, as JSON has it."""
     writer = _writer(settings, work)
     gates = {pattern: gate.model_dump() for pattern, gate in settings.gates.items()}
@@ -152,14 +149,14 @@ def _said(settings: Settings, work: Work) -> dict[str, Any]:
     return said
 
 
-def _funnel(drafts: Sequence[Draft]) -> Funnel:
-    by_type: dict[str, list[Draft]] = {}
+def _funnel(drafts: Sequence[QuestionDraft]) -> Funnel:
+    by_type: dict[str, list[QuestionDraft]] = {}
     for draft in drafts:
         by_type.setdefault(draft.question.question_type, []).append(draft)
     return Funnel(all=_count(drafts), types={name: _count(own) for name, own in by_type.items()})
 
 
-def _count(drafts: Sequence[Draft]) -> Count:
+def _count(drafts: Sequence[QuestionDraft]) -> Count:
     return Count(
         made=len(drafts),
         rewritten=sum(bool(draft.rewritten) for draft in drafts),

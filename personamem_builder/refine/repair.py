@@ -8,16 +8,17 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from personamem_builder.audit.gates import Gates, Judged, failed, judge
-from personamem_builder.audit.inputs import RUN, question_columns
+from personamem_builder.audit.inputs import RUN
 from personamem_builder.audit.probes import probe_credits, probe_findings
 from personamem_builder.audit.records import ALL, AuditedSplit
-from personamem_builder.refine.drafts import Draft
+from personamem_builder.refine.drafts import QuestionDraft
+from personamem_builder.schema import question_columns
 
 _MOST: Final = 0.1  # of the questions of a type: those that may be dropped
 _STEP: Final = 0.02  # of the questions of a slice: those that are dropped before the probes are trained anew
 
 
-class Missed(NamedTuple):
+class MissedLimit(NamedTuple):
     """A limit that a probe misses.
 
     Attributes:
@@ -26,7 +27,7 @@ class Missed(NamedTuple):
     """
 
     judged: Judged
-    right: list[Draft]
+    right: list[QuestionDraft]
 
     @property
     def name(self) -> str:
@@ -46,45 +47,26 @@ class Missed(NamedTuple):
         return finding.low is not None and finding.chance is not None and finding.low > finding.chance
 
 
-class Repaired(NamedTuple):
-    """The limits that questions missed before a repair, and those that they miss after it."""
+def missed_limits(drafts: Sequence[QuestionDraft], gates: Gates) -> list[MissedLimit]:
+    """Train the probes on the questions that are not dropped, and return the limits of `gates` that they miss.
 
-    at_first: list[Missed]
-    at_last: list[Missed]
-
-
-def missed_limits(drafts: Sequence[Draft], gates: Gates) -> list[Missed]:
-    """Train the probes on the questions that are not dropped, and hold them against the limits.
-
-    Args:
-        drafts: All questions.
-        gates: The limits; those of `probe.*` are looked at.
-
-    Returns:
-        The limits that are missed; none where there are fewer than two personas.
+    There are none with fewer than two personas.
     """
     kept = [draft for draft in drafts if draft.dropped is None]
     kept.sort(key=lambda draft: (draft.place, draft.question.question_id))  # as `personamem audit` reads them
     split = AuditedSplit(RUN, [question_columns(draft.question) for draft in kept])
     credits_ = probe_credits(split)
-    return [
-        Missed(judged, _right(judged, kept, credits_[judged.finding.check.removeprefix("probe.")]))
-        for judged in failed(judge(probe_findings(split, credits_), gates))
-    ]
-
-
-def _right(judged: Judged, kept: Sequence[Draft], credits_: Sequence[float]) -> list[Draft]:
-    slice_ = judged.finding.slice
-    return [
-        draft
-        for draft, credit in zip(kept, credits_, strict=True)
-        if credit == 1 and slice_ in (ALL, draft.question.question_type)
-    ]
+    slices = split.slices
+    missed = []
+    for judged in failed(judge(probe_findings(split, credits_), gates)):
+        own = credits_[judged.finding.check.removeprefix("probe.")]
+        missed.append(MissedLimit(judged, [kept[i] for i in slices[judged.finding.slice] if own[i] == 1]))
+    return missed
 
 
 def repair(
-    drafts: Sequence[Draft], gates: Gates, rounds: int, rewrite: Callable[[Sequence[Draft], int], None]
-) -> Repaired:
+    drafts: Sequence[QuestionDraft], gates: Gates, rounds: int, rewrite: Callable[[Sequence[QuestionDraft], int], None]
+) -> tuple[list[MissedLimit], list[MissedLimit]]:
     """Have questions rewritten while probes show what gives them away, then drop some of those that still do.
 
     In each round the questions are rewritten that a probe answers right which misses its limit and scores above chance.
@@ -102,12 +84,12 @@ def repair(
 
     Args:
         drafts: The questions; they are changed.
-        gates: The limits.
+        gates: Limits; those of `probe.*` are looked at.
         rounds: How often questions are rewritten at most.
         rewrite: Rewrites questions; is told which round it is.
 
     Returns:
-        What was missed.
+        The limits that the questions missed before, and those that they miss now.
     """
     missed = at_first = missed_limits(drafts, gates)
     for round_ in range(1, rounds + 1):
@@ -123,14 +105,14 @@ def repair(
             draft.dropped = "probe"
             may_go[draft.question.question_type] -= 1
         missed = missed_limits(drafts, gates)
-    return Repaired(at_first, missed)
+    return at_first, missed
 
 
-def _worst(drafts: Sequence[Draft], missed: Sequence[Missed], may_go: Counter[str]) -> list[Draft]:
+def _worst(drafts: Sequence[QuestionDraft], missed: Sequence[MissedLimit], may_go: Counter[str]) -> list[QuestionDraft]:
     """Return the questions of the next step, of each type at most as many as may go."""
     hits = Counter(id(draft) for one in missed for draft in one.right)
     left = Counter(may_go)
-    chosen: dict[int, Draft] = {}
+    chosen: dict[int, QuestionDraft] = {}
     for one in missed:
         slice_ = one.judged.finding.slice
         size = sum(d.dropped is None and slice_ in (ALL, d.question.question_type) for d in drafts)

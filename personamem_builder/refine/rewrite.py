@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from generation.llm.client import Backend, Call, Completion, ReplyError
-from generation.pipeline import STAGES, Work
+from generation.pipeline import STAGES, RunInputs
 from generation.records import Question
 from generation.seeds import rng_for
-from personamem_builder.refine.clients import Asked, Clients
-from personamem_builder.refine.drafts import Draft
+from personamem_builder.refine.clients import Clients, ConnectedBackend
+from personamem_builder.refine.drafts import QuestionDraft
 
 
-class Again:
+class ReseededBackend:
     """A backend that is asked once more for what it has written before.
 
     Every request has a seed of its own for each round, and so has the sampling of a model; and a reply that was kept
     for an earlier round is no reply to this one.
-
-    Args:
-        backend: The backend.
-        round_: Which time it is, from 1.
     """
 
     def __init__(self, backend: Backend, round_: int) -> None:
@@ -40,22 +36,17 @@ class Again:
         return self._backend.complete(call._replace(request=request, seed=seed))
 
 
-def rewrite(clients: Clients, writer: Asked, work: Work, drafts: Sequence[Draft], round_: int) -> int:
-    """Put questions into other words.
-
-    Args:
-        clients: Of the run.
-        writer: Who writes.
-        work: What the run was made from.
-        drafts: The questions.
-        round_: Which time it is, from 1.
+def rewrite(
+    clients: Clients, writer: ConnectedBackend, work: RunInputs, drafts: Sequence[QuestionDraft], round_: int
+) -> int:
+    """Put questions into other words, in a round from 1.
 
     Returns:
         How many the writer gave no usable words for; these stay as they are.
     """
-    client = clients.client(writer._replace(backend=Again(writer.backend, round_)), "questions")
+    client = clients.client(writer._replace(backend=ReseededBackend(writer.backend, round_)), "questions")
 
-    def write(draft: Draft) -> Question | None:
+    def write(draft: QuestionDraft) -> Question | None:
         try:
             question: Question = STAGES["questions"].write(client, work.banks, draft.plan)  # type: ignore[assignment]
         except ReplyError:

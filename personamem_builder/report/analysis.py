@@ -7,8 +7,8 @@ from typing import Final
 
 from personamem_builder.report.breakdown import (
     TITLES,
-    Entry,
     LeftOut,
+    ModelEntry,
     Result,
     position,
     sessions_since,
@@ -19,20 +19,20 @@ from personamem_builder.report.breakdown import (
 )
 from personamem_builder.report.calibration import calibration
 from personamem_builder.report.choices import letters, states, stereotypes
-from personamem_builder.report.questions import Row
+from personamem_builder.schema import QuestionRow
 
 _DATASET_NEEDED: Final = ("sessions", "tokens", "position", "updates", "topics", "stereotypes", "states")
 
 
 def analyse(
-    entries: Sequence[Entry],
-    questions: Mapping[str, Row] | None,
+    entries: Sequence[ModelEntry],
+    questions: Mapping[str, QuestionRow] | None,
     *,
     split: str | None = None,
     lacking: str = "",
     shows_options: bool = True,
 ) -> list[Result]:
-    """Make all analyses of some models on the same questions.
+    """Make all analyses of some models on the same questions, in the order of a report; those left out say why.
 
     Args:
         entries: The models, and floors to show beside them.
@@ -40,9 +40,6 @@ def analyse(
         split: Their split, which decides the bins of distances.
         lacking: Why there is no dataset.
         shows_options: Whether the models were shown the options with their letters.
-
-    Returns:
-        The analyses, and those left out, in the order of a report.
     """
     if questions is None:
         reasons = dict.fromkeys(_DATASET_NEEDED, lacking or "the dataset is not at hand")

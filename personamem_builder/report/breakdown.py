@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from personamem_builder import statistics
-from personamem_builder.report.answers import Answer
-from personamem_builder.report.questions import Row
-from personamem_builder.schema import SHORT_TYPES
+from personamem_builder.results.answers import ScoredAnswer
+from personamem_builder.schema import SHORT_TYPES, QuestionRow
 from personamem_builder.statistics import Estimate
 
 FEW: Final = 10
@@ -39,7 +38,18 @@ _MOST_UPDATES: Final = 3
 _MOST_TOPICS: Final = 20
 
 
-class Entry(NamedTuple):
+Column = Literal[
+    "distance_to_ref_in_blocks",
+    "distance_to_ref_in_tokens",
+    "distance_to_ref_proportion_in_context",
+    "stereotypical",
+    "topic",
+    "updates_spanned",
+]
+"""The columns of questions that accuracy is shown by."""
+
+
+class ModelEntry(NamedTuple):
     """Answers that an analysis shows as one model.
 
     Attributes:
@@ -50,7 +60,7 @@ class Entry(NamedTuple):
     """
 
     label: str
-    answers: Mapping[str, Answer]
+    answers: Mapping[str, ScoredAnswer]
     score: str
     is_floor: bool = False
 
@@ -85,13 +95,7 @@ class Analysis:
 
 
 class LeftOut(NamedTuple):
-    """An analysis that cannot be made.
-
-    Attributes:
-        name: Its short name.
-        title: What it would show.
-        reason: What is lacking.
-    """
+    """An analysis that cannot be made, and why."""
 
     name: str
     title: str
@@ -116,13 +120,15 @@ ACCURACY: Final = "accuracy"
 """The unit of most means."""
 
 
-def types(entries: Sequence[Entry]) -> Analysis:
+def types(entries: Sequence[ModelEntry]) -> Analysis:
     """Return accuracy by question type."""
     bins = {id_: SHORT_TYPES[answer.question_type] for entry in entries for id_, answer in entry.answers.items()}
     return _accuracy("types", entries, bins, tuple(SHORT_TYPES.values()))
 
 
-def sessions_since(entries: Sequence[Entry], questions: Mapping[str, Row], split: str | None = None) -> Result:
+def sessions_since(
+    entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow], split: str | None = None
+) -> Result:
     """Return accuracy by the number of sessions between the evidence and the question."""
     starts = _SESSIONS.get(split or "", _SESSIONS[_FALLBACK])
     ends = [str(end - 1) for end in starts[1:]]
@@ -139,7 +145,9 @@ def sessions_since(entries: Sequence[Entry], questions: Mapping[str, Row], split
     )
 
 
-def tokens_since(entries: Sequence[Entry], questions: Mapping[str, Row], split: str | None = None) -> Result:
+def tokens_since(
+    entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow], split: str | None = None
+) -> Result:
     """Return accuracy by the number of tokens between the evidence and the question."""
     width, last = _TOKENS.get(split or "", _TOKENS[_FALLBACK]), 7
     labels = (*(f"{i * width // 1000}–{(i + 1) * width // 1000}k" for i in range(last)), f"{last * width // 1000}k+")
@@ -154,7 +162,7 @@ def tokens_since(entries: Sequence[Entry], questions: Mapping[str, Row], split: 
     )
 
 
-def position(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Result:
+def position(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow]) -> Result:
     """Return accuracy by where the evidence stands in the context: 0 % is its beginning."""
     labels = tuple(f"{100 * i // _PARTS}–{100 * (i + 1) // _PARTS} %" for i in range(_PARTS))
     return by_column(
@@ -168,7 +176,7 @@ def position(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Result:
     )
 
 
-def updates(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Result:
+def updates(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow]) -> Result:
     """Return accuracy by how many updates of a preference the evidence of a question spans."""
     labels = (*(str(count) for count in range(_MOST_UPDATES)), f"{_MOST_UPDATES}+")
     return by_column(
@@ -182,7 +190,7 @@ def updates(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Result:
     )
 
 
-def topics(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Result:
+def topics(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow]) -> Result:
     """Return accuracy by topic; where there are many, those with fewest questions are taken together."""
     counts = Counter(row["topic"] for row in questions.values())
     most = sorted(counts, key=lambda topic: (-counts[topic], topic))
@@ -195,16 +203,16 @@ def topics(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Result:
 
 def by_column(
     name: str,
-    entries: Sequence[Entry],
-    questions: Mapping[str, Row],
-    column: str,
+    entries: Sequence[ModelEntry],
+    questions: Mapping[str, QuestionRow],
+    column: Column,
     bin_of: Callable[..., str],
     labels: tuple[str, ...],
     *,
     shape: Literal["line", "rows"] = "line",
     note: str = "",
 ) -> Result:
-    """Return accuracy by a column of the questions.
+    """Return accuracy by a column of the questions, left out where no question has it.
 
     Args:
         name: Short name of the analysis.
@@ -215,9 +223,6 @@ def by_column(
         labels: The bins in order; those without questions are left out.
         shape: See `Analysis`.
         note: See `Analysis`.
-
-    Returns:
-        The analysis, left out where no question has the column.
     """
     known = {id_: bin_of(row[column]) for id_, row in questions.items() if row.get(column) is not None}
     if not known:
@@ -229,7 +234,7 @@ def by_column(
 
 def _accuracy(
     name: str,
-    entries: Sequence[Entry],
+    entries: Sequence[ModelEntry],
     bins: Mapping[str, str],
     labels: tuple[str, ...],
     shape: Literal["line", "rows"] = "rows",

@@ -9,8 +9,9 @@ from typing import Final
 import numpy as np
 
 from personamem_builder import statistics
-from personamem_builder.report.answers import Answer
-from personamem_builder.report.breakdown import ACCURACY, TITLES, Analysis, Entry, LeftOut, Result, means
+from personamem_builder.report.breakdown import ACCURACY, TITLES, Analysis, LeftOut, ModelEntry, Result, means
+from personamem_builder.report.numbers import percent
+from personamem_builder.results.answers import ScoredAnswer
 from personamem_builder.statistics import Estimate
 
 _CONFIDENCE_BINS: Final = 10
@@ -23,7 +24,7 @@ def softmax(values: Sequence[float]) -> list[float]:
     return [weight / math.fsum(weights) for weight in weights]
 
 
-def calibration(entries: Sequence[Entry]) -> Result:
+def calibration(entries: Sequence[ModelEntry]) -> Result:
     """Return accuracy by confidence, for models whose options have log-probabilities.
 
     The confidence is the greatest softmax over the scores of the options: their log-probabilities, and their means per
@@ -46,11 +47,8 @@ def calibration(entries: Sequence[Entry]) -> Result:
             )
             error = calibration_error(confidences, credits, personas)
             mean = math.fsum(confidences) / len(confidences)
-            ends = (
-                "" if error.low is None or error.high is None else f" [{100 * error.low:.1f}, {100 * error.high:.1f}]"
-            )
             remarks.append(
-                f"{name}: expected calibration error {100 * error.value:.1f}{ends} points; "
+                f"{name}: expected calibration error {percent(error)} points; "
                 f"mean confidence {100 * mean:.1f} %, accuracy {100 * math.fsum(credits) / len(credits):.1f} %."
             )
     if not series:
@@ -71,14 +69,14 @@ def calibration(entries: Sequence[Entry]) -> Result:
     )
 
 
-def _confidences(answers: Iterable[Answer], score: str) -> Iterator[tuple[float, float, int]]:
+def _confidences(answers: Iterable[ScoredAnswer], score: str) -> Iterator[tuple[float, float, int]]:
     for answer in answers:
         values = _option_scores(answer, score)
         if values is not None and score in answer.credits:
             yield max(softmax(values)), answer.credits[score], answer.persona_id
 
 
-def _option_scores(answer: Answer, score: str) -> list[float] | None:
+def _option_scores(answer: ScoredAnswer, score: str) -> list[float] | None:
     logprobs, tokens = answer.option_logprobs, answer.option_tokens
     if logprobs is None or not all(map(math.isfinite, logprobs)):
         return None
@@ -94,17 +92,9 @@ def _confidence_bin(confidence: float) -> int:
 def calibration_error(confidences: Sequence[float], credits: Sequence[float], personas: Sequence[int]) -> Estimate:
     """Estimate the expected calibration error: the mean over questions of |accuracy − mean confidence| of their bin.
 
-    With s_b the sign of the gap of bin b it is the mean of s_b · (credit − confidence), so that its interval is that
-    of a mean, clustered by persona. The signs are taken as given: where a bin's gap is near 0 the error is too high,
-    as it counts luck on either side.
-
-    Args:
-        confidences: How sure the model was of each answer, 0 to 1.
-        credits: The credit of each answer.
-        personas: The persona of each question.
-
-    Returns:
-        The error, its interval clipped to [0, 1].
+    With s_b the sign of the gap of bin b it is the mean of s_b · (credit − confidence): its interval is that of a mean,
+    clustered by persona, and clipped to [0, 1]. The signs are taken as given: where a bin's gap is near 0 the error is
+    too high, as it counts luck on either side.
     """
     gaps = np.zeros(_CONFIDENCE_BINS)
     bins = [_confidence_bin(confidence) for confidence in confidences]

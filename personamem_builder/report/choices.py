@@ -10,10 +10,17 @@ import numpy as np
 
 from generation.records import QUESTION_TYPES
 from personamem_builder import statistics
-from personamem_builder.report.answers import Answer
-from personamem_builder.report.breakdown import FEW, TITLES, Analysis, Entry, LeftOut, Result, by_column
-from personamem_builder.report.questions import Row
-from personamem_builder.schema import SHORT_TYPES, option_letter
+from personamem_builder.report.breakdown import FEW, TITLES, Analysis, LeftOut, ModelEntry, Result, by_column
+from personamem_builder.report.numbers import points
+from personamem_builder.results.answers import ScoredAnswer
+from personamem_builder.schema import (
+    SHORT_TYPES,
+    QuestionRow,
+    option_index,
+    option_label,
+    option_letter,
+    option_letters,
+)
 from personamem_builder.statistics import Estimate
 
 _TYPE_OF_ORDER: Final = "track_full_preference_evolution"
@@ -46,14 +53,14 @@ _NO_OPTION: Final = "no option"
 _SKIPPED: Final = "skipped"
 
 
-def chosen_index(entry: Entry, answer: Answer) -> int | None:
+def chosen_index(entry: ModelEntry, answer: ScoredAnswer) -> int | None:
     """Return the index of the option that was chosen, None where there is no single one."""
     letter = answer.predictions.get(entry.score)
-    known = [option_letter(i) for i in range(answer.n_options)]
+    known = option_letters(answer.n_options)
     return known.index(letter) if letter in known and not answer.skipped else None
 
 
-def asserted(row: Row, index: int) -> str:
+def asserted(row: QuestionRow, index: int) -> str:
     """Return what an option asserts, beside the truth: `right`, `outdated`, `never held`, `other order`, ….
 
     A wrong option that follows a stereotype is called so whatever else it is. Where a type asks for an order,
@@ -71,7 +78,7 @@ def asserted(row: Row, index: int) -> str:
     return _ASSERTED.get(role, role)
 
 
-def states(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Result:
+def states(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow]) -> Result:
     """Return the share of answers by what the chosen option asserts, for each question type: what errors are made of.
 
     The shares of a type sum to one. Expected is the share of options that assert it.
@@ -106,11 +113,11 @@ def states(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Result:
     )
 
 
-def _tells_choice(entry: Entry) -> bool:
+def _tells_choice(entry: ModelEntry) -> bool:
     return any(entry.score in answer.predictions for answer in entry.answers.values())
 
 
-def _chosen_states(entry: Entry, of_option: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, int]]:
+def _chosen_states(entry: ModelEntry, of_option: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str, int]]:
     for id_, answer in entry.answers.items():
         if id_ in of_option:
             index = chosen_index(entry, answer)
@@ -130,7 +137,7 @@ def _shares(values: Sequence[tuple[str, str, int]], order: Sequence[tuple[str, s
     )
 
 
-def stereotypes(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Result:
+def stereotypes(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow]) -> Result:
     """Return how stereotypes draw answers.
 
     Where the data mark options: of the wrong answers to questions with a marked wrong option, the share that chose it,
@@ -172,7 +179,7 @@ def stereotypes(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Resul
         series[entry.label] = (statistics.overall(followed, personas) if wrong else None,)
         if wrong:
             gap = statistics.paired_difference(followed, [chance[id_] for id_, _, _ in wrong], personas)
-            remarks.append(f"{entry.label}: {_points(gap)} against chance; {_verdict(gap)}.")
+            remarks.append(f"{entry.label}: {points(gap)} against chance; {_verdict(gap)}.")
     return Analysis(
         "stereotypes",
         TITLES["stereotypes"],
@@ -186,11 +193,6 @@ def stereotypes(entries: Sequence[Entry], questions: Mapping[str, Row]) -> Resul
     )
 
 
-def _points(gap: Estimate) -> str:
-    ends = f" [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]" if gap.low is not None and gap.high is not None else ""
-    return f"{100 * gap.value:+.1f} points{ends}"
-
-
 def _verdict(gap: Estimate) -> str:
     if gap.low is None or gap.high is None:
         return "one persona, so no interval"
@@ -202,13 +204,7 @@ def _verdict(gap: Estimate) -> str:
 
 
 class Homogeneity(NamedTuple):
-    """A test whether letters are chosen as often as they are right.
-
-    Attributes:
-        statistic: Of Stuart and Maxwell, chi-square distributed.
-        degrees: Its degrees of freedom.
-        p: How likely one at least as great is, where they are.
-    """
+    """A chi-square test whether letters are chosen as often as they are right."""
 
     statistic: float
     degrees: int
@@ -219,15 +215,8 @@ def marginal_homogeneity(right: Sequence[int], chosen: Sequence[int], count: int
     """Test whether options are chosen as often as they are right, position by position (Stuart 1955, Maxwell 1970).
 
     It compares the two margins of the table of right against chosen positions, so that a model that is often right is
-    not taken for one with a bias. It takes questions as independent. With two positions it is McNemar's test.
-
-    Args:
-        right: Index of the right option of each question.
-        chosen: Index of the option chosen.
-        count: Number of positions.
-
-    Returns:
-        The test; p is 1 where nothing is chosen wrong.
+    not taken for one with a bias. It takes questions as independent. With two positions it is McNemar's test. p is 1
+    where nothing is chosen wrong.
     """
     table = np.zeros((count, count))
     np.add.at(table, (list(right), list(chosen)), 1)
@@ -243,7 +232,7 @@ def marginal_homogeneity(right: Sequence[int], chosen: Sequence[int], count: int
     return Homogeneity(statistic, degrees, float(chdtrc(degrees, statistic)))
 
 
-def letters(entries: Sequence[Entry], *, shows_options: bool = True) -> Result:
+def letters(entries: Sequence[ModelEntry], *, shows_options: bool = True) -> Result:
     """Return the share of answers by the letter chosen, against the share of questions where it is right."""
     if not shows_options:
         reason = "the options were not shown, so that no letter could draw answers"
@@ -254,7 +243,7 @@ def letters(entries: Sequence[Entry], *, shows_options: bool = True) -> Result:
         return LeftOut("letters", TITLES["letters"], "the results do not say which letters were chosen, or are right")
     count = 1 + max(max(right, index) for pairs in chosen.values() for right, index, _ in pairs)
     answers = {id_: a for e in entries if e.label in chosen for id_, a in e.answers.items() if a.answer is not None}
-    labels = tuple(f"({option_letter(i)})" for i in range(count))
+    labels = tuple(map(option_label, range(count)))
     remarks = []
     for label, pairs in chosen.items():
         test = marginal_homogeneity([right for right, _, _ in pairs], [index for _, index, _ in pairs], count)
@@ -279,8 +268,8 @@ def letters(entries: Sequence[Entry], *, shows_options: bool = True) -> Result:
     )
 
 
-def _letter_pairs(entry: Entry) -> Iterator[tuple[int, int, int]]:
+def _letter_pairs(entry: ModelEntry) -> Iterator[tuple[int, int, int]]:
     for answer in entry.answers.values():
         index = chosen_index(entry, answer)
         if index is not None and answer.answer is not None:
-            yield ord(answer.answer) - ord("a"), index, answer.persona_id
+            yield option_index(answer.answer), index, answer.persona_id

@@ -11,19 +11,15 @@ from typing import NamedTuple
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from personamem_builder import statistics
-from personamem_builder.report.runs import Run
-from personamem_builder.report.table import Group, memory_mark
+from personamem_builder.report.groups import RunGroup, memory_mark
+from personamem_builder.report.numbers import p_text, points
+from personamem_builder.report.rows import PairedCredits, pair_credits
+from personamem_builder.results.runs import Run
 from personamem_builder.statistics import Estimate, McNemar
 
 
 class TypeDifference(NamedTuple):
-    """Two models on the questions of a type.
-
-    Attributes:
-        difference: Of their scores, first minus second.
-        mcnemar: Wins and losses of the first, and the exact test.
-        holm_p: Its p, corrected for the number of types (Holm 1979).
-    """
+    """Two models on the questions of a type; `holm_p` is p corrected for the number of types (Holm 1979)."""
 
     difference: Estimate
     mcnemar: McNemar
@@ -35,11 +31,6 @@ class Comparison:
     """Two models on the questions that both answered.
 
     Attributes:
-        task: The task.
-        data_digest: Digest of the data; None where the results do not say.
-        score: The score compared.
-        first: The first model.
-        second: The second.
         difference: Of their scores, first minus second, clustered by persona.
         mcnemar: Wins and losses of the first, and the exact test.
         ties: Questions with the same credit.
@@ -59,7 +50,7 @@ class Comparison:
     notes: Sequence[str] = ()
 
 
-def compare(groups: Sequence[Group], first: str, second: str) -> list[Comparison]:
+def compare(groups: Sequence[RunGroup], first: str, second: str) -> list[Comparison]:
     """Compare two models wherever both answered a task on the same data.
 
     Args:
@@ -79,12 +70,14 @@ def compare(groups: Sequence[Group], first: str, second: str) -> list[Comparison
         if not matches:
             labels = dict.fromkeys(g.label(run) for g in groups for run in g.runs)
             raise UserError(f"--compare {name}: no such model or folder", f"there are {', '.join(labels)}")
-    pairs: dict[tuple[str, ...], list[tuple[Group, Run, Run]]] = {}
+    pairs: dict[tuple[str, str], list[tuple[RunGroup, Run, Run]]] = {}
     for group, run in found[first]:
         for _, other in found[second]:
-            if run is not other and _place(run) == _place(other) and run.answers.keys() & other.answers.keys():
-                pairs.setdefault(_place(run), []).append((group, run, other))
-    comparisons = [comparison for same in pairs.values() for comparison in _compare_place(same, first, second)]
+            key = (run.task, run.data_digest or "")
+            same = key == (other.task, other.data_digest or "")
+            if run is not other and same and run.answers.keys() & other.answers.keys():
+                pairs.setdefault(key, []).append((group, run, other))
+    comparisons = [comparison for same in pairs.values() for comparison in _compare_on_task(same, first, second)]
     if not comparisons:
         tasks = {name: ", ".join(sorted({run.task for _, run in matches})) for name, matches in found.items()}
         raise UserError(
@@ -111,10 +104,9 @@ def holm(ps: Sequence[float]) -> list[float]:
 def in_words(comparison: Comparison) -> list[str]:
     """Return a comparison in sentences: the difference, what its interval says, the test."""
     first, second, gap, test = comparison.first, comparison.second, comparison.difference, comparison.mcnemar
-    ends = f" [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]" if gap.low is not None and gap.high is not None else ""
     personas = f"{gap.clusters} persona{'s' if gap.clusters != 1 else ''}"
     sentences = [
-        f"{first} minus {second} ({comparison.score}): {100 * gap.value:+.1f} points{ends}, 95 % interval clustered by "
+        f"{first} minus {second} ({comparison.score}): {points(gap)}, 95 % interval clustered by "
         f"persona, over {gap.n} shared questions of {personas}.",
         _verdict(comparison),
         f"McNemar's exact test, two-sided: {first} has more credit on {test.better} questions, {second} on "
@@ -124,11 +116,6 @@ def in_words(comparison: Comparison) -> list[str]:
     if gap.low is not None and gap.high is not None and (test.p < 0.05) != (gap.low > 0 or gap.high < 0):
         sentences.append("The two disagree: go by the interval, which knows that questions of a persona go together.")
     return sentences
-
-
-def p_text(p: float, sign: str = "") -> str:
-    """Return a p value for people, after a sign where it is not too small for one."""
-    return "< 0.001" if p < 0.001 else f"{sign}{p:.3f}"
 
 
 def _verdict(comparison: Comparison) -> str:
@@ -141,7 +128,7 @@ def _verdict(comparison: Comparison) -> str:
     return "The interval holds 0: no difference is shown."
 
 
-def _matching(group: Group, name: str) -> list[Run]:
+def _matching(group: RunGroup, name: str) -> list[Run]:
     by_name = [run for run in group.runs if name in _names(group, run)]
     if by_name or not os.path.exists(name):  # noqa: PTH110, pathlib raises for names that are too long
         return by_name
@@ -149,17 +136,13 @@ def _matching(group: Group, name: str) -> list[Run]:
     return [run for run in group.runs if not run.is_computed and run.path.resolve().is_relative_to(place)]
 
 
-def _names(group: Group, run: Run) -> tuple[str, str]:
+def _names(group: RunGroup, run: Run) -> tuple[str, str]:
     """A run has the marks of its row, so that a plain name means the run with the whole history."""
     mark = " (no context)" if not run.has_context else ""
     return group.label(run) + mark, run.model + memory_mark(run) + mark
 
 
-def _place(run: Run) -> tuple[str, ...]:
-    return run.task, run.data_digest or ""
-
-
-def _compare_place(pairs: Sequence[tuple[Group, Run, Run]], first: str, second: str) -> list[Comparison]:
+def _compare_on_task(pairs: Sequence[tuple[RunGroup, Run, Run]], first: str, second: str) -> list[Comparison]:
     """Compare the runs of a task: like with like, or else those that share most questions."""
     like = [pair for pair in pairs if pair[1].answers.keys() == pair[2].answers.keys()]
     if not like:
@@ -180,18 +163,15 @@ def _compare_place(pairs: Sequence[tuple[Group, Run, Run]], first: str, second: 
     ]
 
 
-def _compare_runs(group: Group, run: Run, other: Run, score: str) -> Comparison:
-    shared = [question_id for question_id in run.answers if question_id in other.answers]
-    scores = [run.answers[question_id].credits[score] for question_id in shared]
-    baseline = [other.answers[question_id].credits[score] for question_id in shared]
-    personas = [run.answers[question_id].persona_id for question_id in shared]
-    kinds = [run.answers[question_id].question_type for question_id in shared]
-    test = statistics.mcnemar(scores, baseline)
+def _compare_runs(group: RunGroup, run: Run, other: Run, score: str) -> Comparison:
+    pair = pair_credits(run, other, score)
+    shared = len(pair.scores)
+    test = statistics.mcnemar(pair.scores, pair.baseline)
     notes = []
-    if len(shared) < max(len(run.asked), len(other.asked)):
+    if shared < max(len(run.asked), len(other.asked)):
         lost = f", {len(run.failed)} and {len(other.failed)} failed" if run.failed or other.failed else ""
         notes.append(
-            f"Over the {len(shared)} questions that both answered ({len(run.answers)} and {len(other.answers)}{lost})."
+            f"Over the {shared} questions that both answered ({len(run.answers)} and {len(other.answers)}{lost})."
         )
     if run.subset:
         notes.append(f"Only questions of {run.subset.file}.")
@@ -201,23 +181,21 @@ def _compare_runs(group: Group, run: Run, other: Run, score: str) -> Comparison:
         score=score,
         first=group.label(run),
         second=group.label(other) if other in group.partners else other.model,
-        difference=statistics.paired_difference(scores, baseline, personas),
+        difference=statistics.paired_difference(*pair[:3]),
         mcnemar=test,
-        ties=len(shared) - test.better - test.worse,
-        types=_by_type(scores, baseline, personas, kinds),
+        ties=shared - test.better - test.worse,
+        types=_by_type(pair),
         notes=notes,
     )
 
 
-def _by_type(
-    scores: Sequence[float], baseline: Sequence[float], personas: Sequence[int], kinds: Sequence[str]
-) -> dict[str, TypeDifference | None]:
+def _by_type(pair: PairedCredits) -> dict[str, TypeDifference | None]:
     parts: dict[str, tuple[Estimate, McNemar]] = {}
     for kind in QUESTION_TYPES:
-        chosen = [i for i, own in enumerate(kinds) if own == kind]
+        chosen = [i for i, own in enumerate(pair.types) if own == kind]
         if chosen:
-            pair = ([scores[i] for i in chosen], [baseline[i] for i in chosen])
-            difference = statistics.paired_difference(*pair, [personas[i] for i in chosen])
-            parts[kind] = difference, statistics.mcnemar(*pair)
+            scores, baseline = [pair.scores[i] for i in chosen], [pair.baseline[i] for i in chosen]
+            difference = statistics.paired_difference(scores, baseline, [pair.personas[i] for i in chosen])
+            parts[kind] = difference, statistics.mcnemar(scores, baseline)
     corrected = dict(zip(parts, holm([test.p for _, test in parts.values()]), strict=True))
     return {kind: TypeDifference(*parts[kind], corrected[kind]) if kind in parts else None for kind in QUESTION_TYPES}

@@ -8,18 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from generation.errors import UserError
-from generation.files import replacing
-from generation.resources import install_hint
 from personamem_builder.report.breakdown import FEW, Analysis
 from personamem_builder.statistics import Estimate
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 WIDTH: Final = 360
 MODELS: Final = 7
@@ -42,7 +34,7 @@ COLOURS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """What each look is painted with, on a light and on a dark ground."""
 
-_SIZE: Final = 11
+FONT_SIZE: Final = 11
 _LETTER: Final = 6.5
 """Width of a letter of that size, on average: enough to keep labels apart."""
 _LINE: Final = 14
@@ -71,15 +63,11 @@ Point = tuple[float, float]
 
 
 class Shape(NamedTuple):
-    """A part of a picture.
+    """A part of a picture, painted in the colour of its `look`.
 
     Attributes:
         kind: `line` through points, `area` within them, or `text` at the only one.
-        points: Where.
-        look: Name of its colour.
-        text: The words of a text.
         anchor: Which end of a text is at its point.
-        dash: Whether a line is dashed.
         hollow: Whether an area shows the ground.
         width: Of a line.
         full: The words where `text` is cut, else empty.
@@ -97,13 +85,7 @@ class Shape(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A picture.
-
-    Attributes:
-        width: Its width.
-        height: Its height.
-        shapes: Its parts, from back to front.
-    """
+    """A picture; its parts go from back to front."""
 
     width: int
     height: int
@@ -124,9 +106,6 @@ def draw(analysis: Analysis, floors: frozenset[str] = frozenset(), *, titled: bo
         analysis: The means; where there are more than `MODELS` models, the first are drawn.
         floors: Which of its series are floors; the first of them is drawn, in grey.
         titled: Whether the picture bears its title, as one that stands alone should.
-
-    Returns:
-        The picture.
     """
     series = _chosen(analysis, floors)
     heads = [*([analysis.title] if titled else []), f"{analysis.unit} in %", "95 % intervals, clustered by persona"]
@@ -283,82 +262,3 @@ def _label(
         return Shape("text", ((x, y),), look, text, anchor)
     half = (letters - 1) // 2
     return Shape("text", ((x, y),), look, f"{text[:half]}…{text[-half:]}", anchor, full=text)
-
-
-# ---- PNG
-
-
-@cache
-def check_matplotlib() -> None:
-    """Raise if there is no matplotlib.
-
-    Raises:
-        UserError: There is none.
-    """
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise UserError("--plots needs matplotlib", f"{install_hint('plots')}, or use --html alone") from error
-    mpl.use("Agg")
-
-
-def write_png(drawing: Drawing, path: Path) -> None:
-    """Paint a picture, always with the same bytes for one version of matplotlib.
-
-    Args:
-        drawing: The picture.
-        path: The file.
-
-    Raises:
-        UserError: There is no matplotlib.
-    """
-    import logging
-    import warnings
-
-    check_matplotlib()
-    from matplotlib import pyplot as plt
-
-    figure = plt.figure(figsize=(drawing.width / 100, drawing.height / 100), dpi=200)
-    axes = figure.add_axes((0, 0, 1, 1))
-    axes.set_axis_off()
-    axes.set_xlim(0, drawing.width)
-    axes.set_ylim(drawing.height, 0)
-    for shape in drawing.shapes:
-        _paint(axes, shape)
-    logger = logging.getLogger("matplotlib.font_manager")
-    level = logger.level
-    try:
-        logger.setLevel(logging.ERROR)
-        with replacing(path) as part, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of letters that no font has
-            figure.savefig(part, format="png", metadata={"Software": None}, facecolor=COLOURS["back"][0])
-    finally:
-        logger.setLevel(level)
-        plt.close(figure)
-
-
-def _paint(axes: Axes, shape: Shape) -> None:
-    from matplotlib.patches import Polygon
-
-    colour = COLOURS[shape.look][0]
-    points = 0.72  # a hundredth of an inch, in which the picture is laid out
-    if shape.kind == "line":
-        xs, ys = zip(*shape.points, strict=True)
-        dashes = (0, (4, 3)) if shape.dash else "solid"
-        axes.plot(xs, ys, color=colour, linewidth=shape.width * points, linestyle=dashes, solid_capstyle="butt")
-    elif shape.kind == "area":
-        face = COLOURS["back"][0] if shape.hollow else colour
-        axes.add_patch(Polygon(shape.points, closed=True, facecolor=face, edgecolor=colour, linewidth=points, zorder=3))
-    else:
-        [(x, y)] = shape.points
-        sides: Mapping[str, Literal["left", "center", "right"]] = {"start": "left", "middle": "center", "end": "right"}
-        axes.text(
-            x,
-            y,
-            shape.text,
-            color=colour,
-            fontsize=_SIZE * points * 0.92,
-            ha=sides[shape.anchor],
-            va="baseline",
-            parse_math=False,
-        )

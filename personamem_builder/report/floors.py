@@ -7,25 +7,18 @@ from pathlib import Path
 from typing import Final
 
 from personamem_builder.policies import POLICIES, best_credit
-from personamem_builder.report.answers import Answer
-from personamem_builder.report.questions import Row
-from personamem_builder.report.runs import FLOOR_BACKEND, Run
-from personamem_builder.schema import option_letter
+from personamem_builder.results.answers import ScoredAnswer
+from personamem_builder.results.runs import Run
+from personamem_builder.results.settings import FLOOR_BACKEND
+from personamem_builder.schema import QuestionRow, option_letter
 
 _SEED: Final = 0
 
 
-def compute_floors(runs: Sequence[Run], questions: Mapping[str, Row]) -> list[Run]:
-    """Answer the questions that some runs answered by each shortcut policy that is not among them.
+def compute_floors(runs: Sequence[Run], questions: Mapping[str, QuestionRow]) -> list[Run]:
+    """Answer the questions of some runs of one task by each shortcut policy that is not among them.
 
     Options that tie share the credit. `type-length` learns from the questions asked here, of other personas.
-
-    Args:
-        runs: Runs of one task, on the same data.
-        questions: The questions of that task by id.
-
-    Returns:
-        A run for each policy of `policies.POLICIES` that no run has followed.
     """
     asked = dict.fromkeys(question_id for run in runs for question_id in run.answers)
     if not asked:
@@ -36,12 +29,12 @@ def compute_floors(runs: Sequence[Run], questions: Mapping[str, Row]) -> list[Ru
     return [_run(runs[0], name, rows, [policy(row) for row in rows]) for name, policy in made.items()]
 
 
-def _run(like: Run, name: str, rows: Sequence[Row], values: Sequence[Sequence[float]]) -> Run:
+def _run(like: Run, name: str, rows: Sequence[QuestionRow], values: Sequence[Sequence[float]]) -> Run:
     return Run(
         model=f"floor: {name}",
         backend=FLOOR_BACKEND,
         model_args=(("policy", name),),
-        task=like.task.removesuffix("_nocontext"),
+        task=like.base_task,
         data_digest=like.data_digest,
         limit=like.limit,
         date=like.date,
@@ -54,8 +47,8 @@ def _run(like: Run, name: str, rows: Sequence[Row], values: Sequence[Sequence[fl
     )
 
 
-def _answer(row: Row, values: Sequence[float]) -> Answer:
-    return Answer(
+def _answer(row: QuestionRow, values: Sequence[float]) -> ScoredAnswer:
+    return ScoredAnswer(
         persona_id=row["persona_id"],
         question_type=row["question_type"],
         n_options=len(row["all_options"]),

@@ -47,24 +47,22 @@ from typing import Any, Final
 
 from personamem_builder.report.breakdown import Analysis, LeftOut
 from personamem_builder.report.compare import Comparison, TypeDifference
-from personamem_builder.report.content import Section
-from personamem_builder.report.table import Row, Table
+from personamem_builder.report.report import Section
+from personamem_builder.report.rows import ScoreRow
+from personamem_builder.report.table import ScoreTable
 from personamem_builder.statistics import Estimate
 
 JSON_SCHEMA_VERSION: Final = 1
 """Version of the JSON form in the module docstring."""
 
+_COMPARED: Final = ("chance_corrected", "context_gain", "oracle_gap", "paired_difference", "hard")
+_SHARES: Final = ("failed", "cut", "refused", "invalid", "skipped", "truncated")
+
 
 def to_json(
-    tables: Sequence[Table], sections: Sequence[Section] = (), comparisons: Sequence[Comparison] | None = None
+    tables: Sequence[ScoreTable], sections: Sequence[Section] = (), comparisons: Sequence[Comparison] | None = None
 ) -> dict[str, Any]:
-    """Return the JSON form that the module docstring defines.
-
-    Args:
-        tables: The tables.
-        sections: Where there are analyses: those of each table.
-        comparisons: Where they were asked for.
-    """
+    """Return the JSON form that the module docstring defines, with analyses and comparisons where they were made."""
     form: dict[str, Any] = {
         "schema_version": JSON_SCHEMA_VERSION,
         "tables": [_table_to_json(table) for table in tables],
@@ -78,7 +76,7 @@ def to_json(
     return form
 
 
-def _table_to_json(table: Table) -> dict[str, Any]:
+def _table_to_json(table: ScoreTable) -> dict[str, Any]:
     return {
         "task": table.task,
         "data_digest": table.data_digest,
@@ -93,28 +91,21 @@ def _table_to_json(table: Table) -> dict[str, Any]:
 
 def _analysis_to_json(analysis: Analysis, floors: frozenset[str]) -> dict[str, Any]:
     return {
-        "name": analysis.name,
-        "title": analysis.title,
-        "unit": analysis.unit,
+        **{name: getattr(analysis, name) for name in ("name", "title", "unit")},
         "bins": list(analysis.bins),
         "series": [
             {"model": label, "floor": label in floors, "values": [_estimate_to_json(value) for value in values]}
             for label, values in analysis.series.items()
         ],
         "expected": list(analysis.expected),
-        "expects": analysis.expects,
-        "note": analysis.note,
+        **{name: getattr(analysis, name) for name in ("expects", "note")},
         "remarks": list(analysis.remarks),
     }
 
 
 def _comparison_to_json(comparison: Comparison) -> dict[str, Any]:
     return {
-        "task": comparison.task,
-        "data_digest": comparison.data_digest,
-        "score": comparison.score,
-        "first": comparison.first,
-        "second": comparison.second,
+        **{name: getattr(comparison, name) for name in ("task", "data_digest", "score", "first", "second")},
         "difference": comparison.difference._asdict(),
         "wins": comparison.mcnemar.better,
         "losses": comparison.mcnemar.worse,
@@ -139,7 +130,7 @@ def _types_to_json(types: Mapping[str, TypeDifference | None]) -> dict[str, Any]
     }
 
 
-def _row_to_json(row: Row) -> dict[str, Any]:
+def _row_to_json(row: ScoreRow) -> dict[str, Any]:
     return {
         "model": row.model,
         "memory": row.memory,
@@ -151,18 +142,9 @@ def _row_to_json(row: Row) -> dict[str, Any]:
         "overall": _estimate_to_json(row.overall),
         "macro": _estimate_to_json(row.macro),
         "types": {name: _estimate_to_json(estimate) for name, estimate in row.types.items()},
-        "chance_corrected": _estimate_to_json(row.chance_corrected),
-        "context_gain": _estimate_to_json(row.context_gain),
-        "oracle_gap": _estimate_to_json(row.oracle_gap),
-        "paired_difference": _estimate_to_json(row.paired_difference),
-        "hard": _estimate_to_json(row.hard),
+        **{name: _estimate_to_json(getattr(row, name)) for name in _COMPARED},
         "effective_n": row.effective_n,
-        "failed_rate": row.failed_rate,
-        "cut_rate": row.cut_rate,
-        "refused_rate": row.refused_rate,
-        "invalid_rate": row.invalid_rate,
-        "skipped_rate": row.skipped_rate,
-        "truncated_rate": row.truncated_rate,
+        **{f"{name}_rate": getattr(row, f"{name}_rate") for name in _SHARES},
         "flags": row.flags,
     }
 

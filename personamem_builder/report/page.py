@@ -12,24 +12,20 @@ import jinja2
 
 from generation.files import replacing
 from generation.reading import clean_text
+from personamem_builder.markup import markup_environment
 from personamem_builder.report import draw, render
 from personamem_builder.report.breakdown import FEW, Analysis, LeftOut
 from personamem_builder.report.compare import in_words
-from personamem_builder.report.content import Report, Section
+from personamem_builder.report.numbers import percent
+from personamem_builder.report.png import write_png
+from personamem_builder.report.report import Report, Section
 
 _PAGE: Final = "page.html.j2"
 _PLOT: Final = "plot.svg.j2"
 
 
 class Plot(NamedTuple):
-    """A picture of an analysis, with what stands beside it.
-
-    Attributes:
-        analysis: What is shown.
-        drawing: How.
-        alt: The same in words.
-        not_drawn: Models that are in the table only.
-    """
+    """A picture of an analysis, the same in words, and the models that are in its table only."""
 
     analysis: Analysis
     drawing: draw.Drawing
@@ -40,25 +36,14 @@ class Plot(NamedTuple):
 def to_html(report: Report) -> str:
     """Return a page with all that a report has; it needs no other file, no network and no script.
 
-    Args:
-        report: The report.
-
-    Returns:
-        HTML; the same report gives the same text.
+    The same report gives the same text.
     """
     # Names of files and texts of datasets may hold what no encoder takes.
     return clean_text(_environment().get_template(_PAGE).render(report=report, plots=_plots))
 
 
 def write_plots(report: Report, folder: Path) -> list[Path]:
-    """Write each plot of a report as SVG and as PNG.
-
-    Args:
-        report: The report.
-        folder: Where they go.
-
-    Returns:
-        The SVG files; each has a PNG beside it.
+    """Write each plot of a report as SVG, with a PNG beside it; returns the SVG files.
 
     Raises:
         UserError: There is no matplotlib.
@@ -70,7 +55,7 @@ def write_plots(report: Report, folder: Path) -> list[Path]:
             path = folder / f"{stem}-{plot.analysis.name}.svg"
             with replacing(path) as part:
                 part.write_text(clean_text(template.render(plot=plot)), encoding="utf-8")
-            draw.write_png(plot.drawing, path.with_suffix(".png"))
+            write_png(plot.drawing, path.with_suffix(".png"))
             written.append(path)
     return written
 
@@ -103,14 +88,7 @@ def _plot(analysis: Analysis, floors: frozenset[str], titled: bool) -> Plot:
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=True,
-    )
-    environment.globals.update(render=render, few=FEW, colours=draw.COLOURS, in_words=in_words)
+    environment = markup_environment(Path(__file__).parent)
+    environment.globals.update(render=render, percent=percent, few=FEW, colours=draw.COLOURS, in_words=in_words)
     environment.tests["left_out"] = lambda result: isinstance(result, LeftOut)
     return environment

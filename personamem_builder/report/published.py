@@ -13,15 +13,8 @@ _PAPER: Final = "arXiv 2504.14225, full context, options shown"
 _AUTHOR: Final = "the author of PersonaMem, github.com/bowen-upenn/PersonaMem, issues 28 and 29"
 
 
-class Quoted(NamedTuple):
-    """A published score.
-
-    Attributes:
-        system: The model, and the memory system where there was one.
-        score: Share of right answers.
-        source: Who says so.
-        types: Share by question type, where it was published.
-    """
+class PublishedScore(NamedTuple):
+    """A published score, as a fraction, and who says so; `types` is by question type, where that was published."""
 
     system: str
     score: float
@@ -41,15 +34,15 @@ _TYPES: Final = (
 """In the order of the author's table."""
 
 
-def _author(system: str, score: float, *types: float) -> Quoted:
-    return Quoted(system, score, _AUTHOR, dict(zip(_TYPES, types, strict=False)))
+def _author(system: str, score: float, *types: float) -> PublishedScore:
+    return PublishedScore(system, score, _AUTHOR, dict(zip(_TYPES, types, strict=False)))
 
 
-def _paper(scores: Mapping[str, float]) -> tuple[Quoted, ...]:
-    return tuple(Quoted(system, score, _PAPER) for system, score in scores.items())
+def _paper(scores: Mapping[str, float]) -> tuple[PublishedScore, ...]:
+    return tuple(PublishedScore(system, score, _PAPER) for system, score in scores.items())
 
 
-PUBLISHED: Final[Mapping[str, tuple[Quoted, ...]]] = {
+PUBLISHED: Final[Mapping[str, tuple[PublishedScore, ...]]] = {
     "32k": (
         _author("GPT-4o + Mem0", 0.58, 0.77, 0.58, 0.67, 0.47, 0.67, 0.65, 0.26),
         _author("GPT-4o", 0.39, 0.74, 0.65, 0.31, 0.18, 0.43, 0.09, 0.33),

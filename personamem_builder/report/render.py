@@ -8,11 +8,13 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from personamem_builder.report.compare import Comparison, in_words, p_text
-from personamem_builder.report.published import Quoted
-from personamem_builder.report.table import FLAG, Row, Table
+from personamem_builder.report.compare import Comparison, in_words
+from personamem_builder.report.numbers import p_text, percent
+from personamem_builder.report.published import PublishedScore
+from personamem_builder.report.rows import ScoreRow
+from personamem_builder.report.table import ScoreTable
+from personamem_builder.results.files import FLAG
 from personamem_builder.schema import SHORT_TYPES
-from personamem_builder.statistics import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -34,18 +36,13 @@ _GAIN = "Context gain = (a - a0) / (1 - a0), with a0 the score of the same model
 
 
 class Column(NamedTuple):
-    """A column of a table, as text.
-
-    Attributes:
-        head: What stands over it.
-        cells: What it says of each row.
-    """
+    """A column of a table as text: what stands over it, and what it says of each row."""
 
     head: str
     cells: list[str]
 
 
-def to_markdown(tables: Sequence[Table], comparisons: Sequence[Comparison] = ()) -> str:
+def to_markdown(tables: Sequence[ScoreTable], comparisons: Sequence[Comparison] = ()) -> str:
     """Return GitHub Markdown: a heading, a table, its legend and its notes for each table, then the comparisons."""
     parts = []
     for table in tables:
@@ -65,7 +62,7 @@ def to_markdown(tables: Sequence[Table], comparisons: Sequence[Comparison] = ())
     return "\n\n".join(parts)
 
 
-def to_latex(tables: Sequence[Table], comparisons: Sequence[Comparison] = ()) -> str:
+def to_latex(tables: Sequence[ScoreTable], comparisons: Sequence[Comparison] = ()) -> str:
     """Return LaTeX tables for the package booktabs, each after a comment that says what it is."""
     parts = []
     for table in tables:
@@ -78,8 +75,8 @@ def to_latex(tables: Sequence[Table], comparisons: Sequence[Comparison] = ()) ->
     return "\n\n".join(parts)
 
 
-def to_text(tables: Sequence[Table], width: int, comparisons: Sequence[Comparison] = ()) -> str:
-    """Return tables for a terminal.
+def to_text(tables: Sequence[ScoreTable], width: int, comparisons: Sequence[Comparison] = ()) -> str:
+    """Return tables for a terminal, then comparisons.
 
     Args:
         tables: What to show.
@@ -115,17 +112,17 @@ def to_text(tables: Sequence[Table], width: int, comparisons: Sequence[Compariso
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
 
 
-def summary_columns(table: Table) -> list[Column]:
+def summary_columns(table: ScoreTable) -> list[Column]:
     """Return the columns of a table that are about all questions together, as text."""
     return [*_names(table), *_summary(table)]
 
 
-def type_columns(table: Table) -> list[Column]:
+def type_columns(table: ScoreTable) -> list[Column]:
     """Return the columns of a table that are about a question type each, as text."""
     return [*_names(table), *_by_type(table)]
 
 
-def quoted_columns(quoted: Sequence[Quoted]) -> list[Column]:
+def quoted_columns(quoted: Sequence[PublishedScore]) -> list[Column]:
     """Return published scores, as text."""
     columns = [
         Column("system", [one.system for one in quoted]),
@@ -140,7 +137,7 @@ def quoted_columns(quoted: Sequence[Quoted]) -> list[Column]:
     return columns
 
 
-def quoted_lines(quoted: Sequence[Quoted]) -> list[str]:
+def quoted_lines(quoted: Sequence[PublishedScore]) -> list[str]:
     """Return published scores in words, a line for each source."""
     return [
         f"Quoted ({source}), in per cent, not on these rows: "
@@ -245,14 +242,14 @@ def _stack(columns: Sequence[Column]) -> list[Column]:
     return [Column(f"{models.head}\n{scores.head}", labels), *below]
 
 
-def _names(table: Table) -> list[Column]:
+def _names(table: ScoreTable) -> list[Column]:
     return [
         Column("model", [f"{row.label} {FLAG}" if row.flags else row.label for row in table.rows]),
         Column("score", [row.score or "-" for row in table.rows]),
     ]
 
 
-def _summary(table: Table) -> list[Column]:
+def _summary(table: ScoreTable) -> list[Column]:
     rows = table.rows
     columns = [
         Column("n", [str(row.n) for row in rows]),
@@ -277,36 +274,23 @@ def _summary(table: Table) -> list[Column]:
     return columns
 
 
-def _share(row: Row, share: float, *, of_all: bool = False) -> str:
+def _share(row: ScoreRow, share: float, *, of_all: bool = False) -> str:
     """Return a share in per cent, a dash where there is no answer to take it of."""
     return f"{share * 100:.1f}" if row.n or of_all else "-"
 
 
-def _by_type(table: Table) -> list[Column]:
+def _by_type(table: ScoreTable) -> list[Column]:
     return [Column(short, [percent(row.types[name]) for row in table.rows]) for name, short in SHORT_TYPES.items()]
 
 
-def percent(estimate: Estimate | None, sign: str = "") -> str:
-    """Return a mean and its interval in per cent, a dash for none; a sign `+` stands before what is not below 0."""
-    if estimate is None:
-        return "-"
-    # Adding 0.0 makes 0.0 of -0.0.
-    value, *ends = (
-        f"{round(number * 100, 1) + 0.0:{sign}.1f}"
-        for number in (estimate.value, estimate.low, estimate.high)
-        if number is not None
-    )
-    return f"{value} [{', '.join(ends)}]" if ends else value
-
-
-def title(table: Table) -> str:
+def title(table: ScoreTable) -> str:
     """Return what a table is of."""
     part = f", {table.subset.size} questions of {table.subset.file}" if table.subset else ""
     part += f", partial: {table.limit} questions" if table.limit is not None else ""
     return f"{table.task} (data {table.data_digest[:12] if table.data_digest else 'unknown'}{part})"
 
 
-def legend(table: Table) -> str:
+def legend(table: ScoreTable) -> str:
     """Return what the columns of a table are."""
     has_gain = any(row.context_gain is not None for row in table.rows)
     hard = f"Hard = on the {len(table.hard.ids)} questions of {table.hard.file}." if table.hard else ""

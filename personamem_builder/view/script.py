@@ -10,14 +10,9 @@ _ESCAPES: Final = str.maketrans({"<": r"\u003c", "\u2028": r"\u2028", "\u2029": 
 
 
 def data_script(name: str, value: object) -> bytes:
-    """Return a script that hands a value to the page.
+    """Return a script that hands a value to the page, by the name of the file that it asked for.
 
-    Args:
-        name: Of the file, by which the page knows what it asked for.
-        value: Anything that JSON can say; the keys of its objects are ours, not taken from data.
-
-    Returns:
-        The bytes of the file: one call of `personamem`.
+    The keys of the value's objects must be ours, not taken from data.
     """
     text = json.dumps([name, value], ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # A lone half of a character pair is no UTF-8; no file of ours has one, a results file may.

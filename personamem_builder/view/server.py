@@ -37,11 +37,7 @@ _HEADERS: Final = {
 
 
 def make_server(site: Site, port: int = 0) -> ThreadingHTTPServer:
-    """Return a server of the page that listens on 127.0.0.1 only; `serve_forever` starts it.
-
-    Args:
-        site: The page.
-        port: The port; 0 for any free one.
+    """Return a server of the page that listens on 127.0.0.1 only, at any free port for 0; `serve_forever` starts it.
 
     Raises:
         UserError: The port cannot be had.

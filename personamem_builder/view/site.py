@@ -12,13 +12,13 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from generation.errors import UserError
-from personamem_builder.contexts import iter_contexts, read_context
-from personamem_builder.dataset.folder import changed_files, check_split, contexts_path, questions_path, read_manifest
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.report.runs import Run
-from personamem_builder.schema import SHORT_TYPES, option_text
-from personamem_builder.view.answers import ModelAnswers, model_answers
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts, read_context
+from personamem_builder.dataset.folder import check_files, check_split, contexts_path
+from personamem_builder.manifest import read_manifest
+from personamem_builder.results.runs import Run
+from personamem_builder.schema import SHORT_TYPES, ContextRow, numbered_sessions, option_text
+from personamem_builder.view.model_answers import RunAnswers, model_answers
 from personamem_builder.view.script import data_script
 
 PAGE_FILES: Final = (
@@ -74,7 +74,6 @@ class SiteSplit(NamedTuple):
     """A split as the page shows it.
 
     Attributes:
-        name: Its name.
         questions: The question table, sorted by persona, context and place in the context.
         contexts: The number of each shared context, by its id.
     """
@@ -94,12 +93,8 @@ class Site:
 
     Args:
         folder: A dataset folder.
-        splits: Which; all of the dataset by default.
+        splits: All of the dataset by default.
         runs: Whose answers are shown; those to other splits of the dataset are left out.
-
-    Attributes:
-        splits: The splits.
-        answers: What the runs answered.
 
     Raises:
         UserError: There is no such dataset or split, its files are damaged, or a run is of another dataset.
@@ -111,7 +106,7 @@ class Site:
         names = list(dict.fromkeys(splits)) or list(self._manifest["splits"])
         for name in names:
             check_split(self._manifest, name, folder)
-        _check_files(folder, names)
+        check_files(folder, names)
         self.splits = [_read_split(folder, name) for name in names]
         ids = {split.name: set(split.questions["question_id"].to_pylist()) for split in self.splits}
         elsewhere = self._manifest["splits"].keys() - ids.keys()
@@ -145,39 +140,32 @@ class Site:
         if name == INDEX:
             return data_script(name, self._index())
         match = _DATA_FILE.fullmatch(name)
-        if match is not None and match[2] == "context":
-            with self._lock:  # one after the other: a row group of texts is in memory meanwhile
-                return self._context_script(name, int(match[1]), int(match[3]))
-        value = self._data(name)
-        return None if value is None else data_script(name, value)
-
-    def _make_context_script(self, name: str, split_number: int, number: int) -> bytes | None:
-        if split_number >= len(self.splits):
-            return None
-        split = self.splits[split_number]
-        found = next((known for known, place in split.contexts.items() if place == number), None)
-        row = found and read_context(self._folder / contexts_path(split.name), found)
-        return data_script(name, _context(row)) if row else None
-
-    def _data(self, name: str) -> object | None:
-        match = _DATA_FILE.fullmatch(name)
         if match is None or int(match[1]) >= len(self.splits):
             return None
         split, number = self.splits[int(match[1])], int(match[3])
+        if match[2] == "context":
+            if number >= len(split.contexts):
+                return None
+            with self._lock:  # one after the other: a row group of texts is in memory meanwhile
+                return self._context_script(name, split.name, list(split.contexts)[number])
         if number >= split.chunks:
             return None
         part = split.questions.slice(number * CHUNK, CHUNK)
         if match[2] == "questions":
-            return _columns(part, split.contexts)
-        answers = self._answers_to(split)
+            return data_script(name, _columns(part, split.contexts))
+        if not (answers := self._answers_to(split)):
+            return None
         ids = part["question_id"].to_pylist()
         # NamedTuples become lists.
-        return [[one.given.get(question_id) for question_id in ids] for one in answers] if answers else None
+        return data_script(name, [[one.answers.get(question_id) for question_id in ids] for one in answers])
 
-    def _answers_to(self, split: SiteSplit) -> list[ModelAnswers]:
+    def _make_context_script(self, name: str, split: str, context_id: str) -> bytes:
+        return data_script(name, _context(read_context(self._folder / contexts_path(split), context_id)))
+
+    def _answers_to(self, split: SiteSplit) -> list[RunAnswers]:
         return [one for one in self.answers if one.split == split.name]
 
-    def _index(self) -> dict[str, Any]:
+    def _index(self) -> dict[str, object]:
         return {
             "title": self._folder.name,
             "version": self._manifest["version"],
@@ -187,7 +175,7 @@ class Site:
             "splits": [self._split_entry(split) for split in self.splits],
         }
 
-    def _split_entry(self, split: SiteSplit) -> dict[str, Any]:
+    def _split_entry(self, split: SiteSplit) -> dict[str, object]:
         personas, types, topics = (
             sorted(Counter(split.questions[column].to_pylist()).items())
             for column in ("persona_id", "question_type", "topic")
@@ -203,15 +191,6 @@ class Site:
             "topics": topics,
             "runs": [{"label": one.label, "scores": one.scores, "notes": one.notes} for one in self._answers_to(split)],
         }
-
-
-def _check_files(folder: Path, splits: Sequence[str]) -> None:
-    needed = {path(name) for name in splits for path in (questions_path, contexts_path)}
-    if damaged := [name for name in changed_files(folder) if name in needed]:
-        raise UserError(
-            f"{folder}: {', '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} not as the manifest says",
-            "build, import or download the dataset again",
-        )
 
 
 def _read_split(folder: Path, name: str) -> SiteSplit:
@@ -232,7 +211,7 @@ def _columns(table: pa.Table, contexts: Mapping[str, int]) -> dict[str, list[Any
     }
 
 
-def _context(row: Mapping[str, Any]) -> dict[str, Any]:
+def _context(row: ContextRow) -> dict[str, object]:
     """Return a context with each distinct text once."""
     roles: dict[str, int] = {}
     texts: dict[str, int] = {}
@@ -244,17 +223,5 @@ def _context(row: Mapping[str, Any]) -> dict[str, Any]:
         "text": [texts.setdefault(message["content"], len(texts)) for message in messages],
         "roles": list(roles),
         "texts": list(texts),
-        "sessions": _sessions(row),
+        "sessions": numbered_sessions(row),
     }
-
-
-def _sessions(row: Mapping[str, Any]) -> list[tuple[int, int, str, str]]:
-    """Return start, number, topic and date of each session; fillers, which have neither, have the number 0."""
-    known = any(row["session_topics"])
-    number = 0
-    sessions = []
-    for start, topic, date in zip(row["session_starts"], row["session_topics"], row["session_dates"], strict=True):
-        filler = known and not topic
-        number += not filler
-        sessions.append((start, 0 if filler else number, topic, date))
-    return sessions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,19 +16,15 @@ _OURS: Final = re.compile(r"data(/index\.js|/\d+(/(questions|answers|context)-\d
 """Files and folders of a page, besides `PAGE_FILES`."""
 
 
-class Written(NamedTuple):
-    """What was written: files, and their bytes in all."""
+class SiteSize(NamedTuple):
+    """The number of files of a page, and their bytes in all."""
 
     files: int
     size: int
 
 
-def write_site(site: Site, out: Path) -> Written:
-    """Write all files of a page, all or nothing.
-
-    Args:
-        site: The page.
-        out: A new folder, an empty one, or one that holds such a page, which is replaced.
+def write_site(site: Site, out: Path) -> SiteSize:
+    """Write all files of a page, all or nothing, to a new or empty folder or in place of such a page.
 
     Raises:
         UserError: `out` holds something else, or the disk refuses.
@@ -41,14 +36,11 @@ def write_site(site: Site, out: Path) -> Written:
             for name, content in _contents(site):
                 path = new / name
                 path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
+                path.write_bytes(content)
                 files, size = files + 1, size + len(content)
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error}", "make space, or choose another --out") from error
-    return Written(files, size)
+    return SiteSize(files, size)
 
 
 def _contents(site: Site) -> Iterator[tuple[str, bytes]]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from small_banks import TOPICS, small_banks, users
+from small_runs import make_run, tiny_work
 
 from generation.banks.load import Banks
 from generation.config import Config
@@ -17,11 +20,17 @@ def banks() -> Banks:
 
 
 @pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of `examples/tiny.yaml` that nothing interrupted; tests leave it as it is."""
+    return make_run(tiny_work(), tmp_path_factory.mktemp("tiny") / "run").folder
+
+
+@pytest.fixture(scope="session")
 def crowd_config() -> Config:
-    return Config(topics=TOPICS, personas=300, seed=11)
+    return Config(topics=TOPICS, personas=160, seed=11)
 
 
 @pytest.fixture(scope="session")
 def crowd(crowd_config: Config) -> list[tuple[Persona, History]]:
-    """Three hundred users and what happens to them."""
+    """A hundred and sixty users and what happens to them."""
     return users(crowd_config)

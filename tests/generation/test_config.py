@@ -8,7 +8,7 @@ from small_banks import TOPICS, small_banks
 
 from generation.config import Config, Price, load_config
 from generation.errors import UserError
-from generation.pipeline import Work
+from generation.pipeline import RunInputs
 from generation.records import QUESTION_TYPES
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -60,7 +60,7 @@ def test_the_models_of_a_run_can_be_set(tmp_path: Path) -> None:
 
 
 def fingerprint(backend: str, **llm: Any) -> dict[str, Any]:
-    return Work(Config.model_validate({"topics": TOPICS, "llm": llm}), small_banks(), backend).fingerprint()
+    return RunInputs(Config.model_validate({"topics": TOPICS, "llm": llm}), small_banks(), backend).fingerprint()
 
 
 SETTINGS = {

@@ -5,10 +5,10 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_banks import count_expansions
 
 from generation.grammar import (
     TemplateError,
-    count_expansions,
     expand,
     expand_phrase,
     mentions,

@@ -16,15 +16,15 @@ from contextlib import contextmanager
 import pytest
 from loopback_llm import LoopbackLLM, Reply, script
 
+from generation import http
 from generation.http import (
-    MAX_REPLY_BYTES,
     Address,
     HttpError,
-    NoTime,
     PrivateHeaders,
     Redirected,
+    ReplyTooLong,
     Response,
-    TooLong,
+    TimedOut,
     Unreachable,
     address_of,
     is_header_value,
@@ -91,25 +91,30 @@ def test_badly_compressed_replies_are_errors(encoding: str, body: bytes, said: s
         send(url)
 
 
-def test_the_limit_holds_to_the_byte() -> None:
-    with served(Reply(body=b"x" * MAX_REPLY_BYTES)) as url:
-        assert len(send(url).content) == MAX_REPLY_BYTES
-    with served(Reply(body=b"x" * (MAX_REPLY_BYTES + 1))) as url, pytest.raises(TooLong, match="limit of 32 MiB"):
+def test_the_limit_holds_to_the_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert http.MAX_REPLY_BYTES == 2**25
+    most = 2**20
+    monkeypatch.setattr(http, "MAX_REPLY_BYTES", most)
+    with served(Reply(body=b"x" * most)) as url:
+        assert len(send(url).content) == most
+    with served(Reply(body=b"x" * (most + 1))) as url, pytest.raises(ReplyTooLong, match="limit of 1 MiB"):
         send(url)
-    packed = Reply(body=gzip.compress(b"x" * MAX_REPLY_BYTES, 1), headers={"Content-Encoding": "gzip"})
+    packed = Reply(body=gzip.compress(b"x" * most, 1), headers={"Content-Encoding": "gzip"})
     with served(packed) as url:
-        assert len(send(url).content) == MAX_REPLY_BYTES
+        assert len(send(url).content) == most
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="kilobytes on Linux only")
-@pytest.mark.parametrize("layers", [gzip.compress, lambda data: gzip.compress(data) * 20])
-def test_a_bomb_is_not_unpacked(layers: Callable[[bytes], bytes]) -> None:
-    bomb = layers(b"z" * 2**28)
+@pytest.mark.parametrize("layers", [1, 20])
+def test_a_bomb_is_not_unpacked(layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_REPLY_BYTES", 2**20)
+    packer = zlib.compressobj(1, wbits=31)
+    bomb = layers * (b"".join(packer.compress(b"z" * 2**20) for _ in range(128)) + packer.flush())
     with served(Reply(body=bomb, headers={"Content-Encoding": "gzip"})) as url:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        with pytest.raises(TooLong):
+        with pytest.raises(ReplyTooLong):
             send(url)
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 60_000
 
 
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 308])
@@ -170,7 +175,7 @@ def drip(line: bytes) -> Callable[[socket.socket], None]:
 @pytest.mark.parametrize(
     "serve",
     [
-        lambda connection: time.sleep(1),
+        lambda connection: time.sleep(0.5),
         drip(b"X-A: 1\r\n"),
         drip(b"x"),
         drip(b" "),
@@ -179,7 +184,7 @@ def drip(line: bytes) -> Callable[[socket.socket], None]:
 )
 def test_a_reply_that_takes_too_long_is_given_up(serve: Callable[[socket.socket], None]) -> None:
     began = time.monotonic()
-    with raw(serve) as url, pytest.raises(NoTime):
+    with raw(serve) as url, pytest.raises(TimedOut):
         send(url, 0.3)
     assert time.monotonic() - began < 5
 

@@ -17,8 +17,9 @@ from small_runs import make_run, tiny_work
 
 from generation.config import LLMConfig, Price
 from generation.errors import UserError
+from generation.llm import endpoint
 from generation.llm.ledger import BudgetReached
-from generation.pipeline import STAGES, Generated, Work, generate
+from generation.pipeline import STAGES, Generated, RunInputs, generate
 from generation.records import Question, Session
 from generation.store import RunStore
 
@@ -26,7 +27,7 @@ KEY = "sk-a-key-that-nobody-may-see"
 PRICES = {"parrot": Price(input=1.0, output=2.0)}
 
 
-def small(**llm: Any) -> Work:
+def small(**llm: Any) -> RunInputs:
     settings = LLMConfig(**{"concurrency": 4, "prices": PRICES} | llm)
     work = tiny_work(personas=1, fillers=4, llm=settings)
     return work._replace(backend="openai:parrot")
@@ -51,6 +52,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Serve]:
     """Start a server with an answer; another answer may take its place."""
     servers: list[LoopbackLLM] = []
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setattr(endpoint, "backoff", lambda seed, failures: 0.01)
 
     def start(answer: Callable[[dict[str, Any]], Reply]) -> LoopbackLLM:
         server = LoopbackLLM(answer)
@@ -68,7 +70,7 @@ def first_prompt(body: dict[str, Any]) -> str:
     return str(body["messages"][0]["content"])
 
 
-def run(work: Work, folder: Path, budget: float | None = None) -> Generated:
+def run(work: RunInputs, folder: Path, budget: float | None = None) -> Generated:
     return generate(work, RunStore.open(folder, work.fingerprint()), budget=budget)
 
 
@@ -187,6 +189,7 @@ def test_a_budget_stops_the_run_and_a_higher_one_goes_on(
         run(small(prices={}), tmp_path / "other", budget=1.0)
 
 
+@pytest.mark.slow
 def test_the_configuration_says_how_long_a_request_may_take(
     serve: Serve, good: dict[str, str], offline: RunStore, tmp_path: Path
 ) -> None:
@@ -200,7 +203,7 @@ def test_the_configuration_says_how_long_a_request_may_take(
 
     server = serve(answer)
     began = time.monotonic()
-    run(small(timeout=2), tmp_path / "run")
+    run(small(timeout=1), tmp_path / "run")
     assert time.monotonic() - began < 20
     assert stages(tmp_path / "run") == stages(offline.folder)
     assert len(server.requests) == len(good) + 1

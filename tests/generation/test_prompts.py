@@ -18,7 +18,7 @@ from small_runs import tiny_work
 
 from generation import prompts
 from generation.errors import UserError
-from generation.pipeline import Work
+from generation.pipeline import RunInputs
 from generation.prompts import render, template_digests
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import QUESTION_TYPES, History, Persona
@@ -41,24 +41,24 @@ Facts = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def work() -> Work:
+def work() -> RunInputs:
     return tiny_work()
 
 
 @pytest.fixture(scope="module")
-def user(work: Work) -> tuple[Persona, History]:
+def user(work: RunInputs) -> tuple[Persona, History]:
     client = work.client()
     persona = write_persona(client, draw_personas(work.config, work.banks.people)[0])
     return persona, write_history(client, draw_history(work.config, persona, work.banks))
 
 
 @pytest.fixture(scope="module")
-def plans(work: Work, user: tuple[Persona, History]) -> list[QuestionPlan]:
+def plans(work: RunInputs, user: tuple[Persona, History]) -> list[QuestionPlan]:
     return plan_questions(work.config, *user, work.banks)
 
 
 @pytest.fixture(scope="module")
-def real_facts(work: Work, user: tuple[Persona, History], plans: list[QuestionPlan]) -> dict[str, Facts]:
+def real_facts(work: RunInputs, user: tuple[Persona, History], plans: list[QuestionPlan]) -> dict[str, Facts]:
     """For each template, the facts of a call that the tiny run makes."""
     config, banks = work.config, work.banks
     # One that has events of every kind, changes, and life events.
@@ -158,7 +158,7 @@ def test_a_question_prompt_names_every_state_once_and_in_order(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", QUESTION_TYPES)
-def test_a_prompt_is_the_same_whichever_option_is_right(name: str, plans: list[QuestionPlan], work: Work) -> None:
+def test_a_prompt_is_the_same_whichever_option_is_right(name: str, plans: list[QuestionPlan], work: RunInputs) -> None:
     asked = [plan for plan in plans if plan.question_type == name]
     assert asked
     for plan in asked:
@@ -170,7 +170,7 @@ def test_a_prompt_is_the_same_whichever_option_is_right(name: str, plans: list[Q
 
 
 @pytest.mark.parametrize("name", ["acknowledge_latest_user_preferences", "track_full_preference_evolution"])
-def test_a_prompt_about_an_item_does_not_tell_which_item_the_user_knows(name: str, work: Work) -> None:
+def test_a_prompt_about_an_item_does_not_tell_which_item_the_user_knows(name: str, work: RunInputs) -> None:
     config = work.config.model_copy(update={"personas": 8})
     about_items = [
         plan
@@ -195,7 +195,7 @@ def test_a_prompt_about_an_item_does_not_tell_which_item_the_user_knows(name: st
         assert _prompt(plan, work) == _prompt(plan._replace(subject=other), work)
 
 
-def _prompt(plan: QuestionPlan, work: Work) -> str:
+def _prompt(plan: QuestionPlan, work: RunInputs) -> str:
     request = question_request(plan, work.banks)
     return render(request.template, request.facts)
 

@@ -131,7 +131,7 @@ def asked_between(history: History, plan: QuestionPlan) -> tuple[dt.date, dt.dat
 def test_the_first_option_holds_and_no_other_wherever_the_question_is_asked(
     planned: list[Planned], many_planned: list[Planned], question_type: str
 ) -> None:
-    for _, history, plan in of([*planned, *many_planned], question_type):
+    for _, history, plan in of([*planned[::4], *many_planned], question_type):
         for day in asked_between(history, plan):
             reader = Reader(history, plan.topic, day)
             assert [reader.holds(plan, option.states) for option in plan.options] == [True, False, False, False]

@@ -17,16 +17,8 @@ from pydantic import BaseModel, ConfigDict
 
 from generation import reading
 from generation.errors import UserError
-from generation.reading import (
-    clean_text,
-    json_lines,
-    parse_json,
-    parse_yaml,
-    read_json,
-    read_model,
-    read_text,
-    read_yaml,
-)
+from generation.reading import clean_text, json_lines, parse_json, read_json, read_model, read_text
+from generation.yaml_reading import parse_yaml, read_yaml
 
 FAULTS = Path(__file__).resolve().parents[3] / "shared" / "data" / "faults"
 

@@ -20,7 +20,7 @@ import yaml
 from small_runs import make_run, work_of
 
 from generation.config import load_config
-from generation.llm.ledger import Ledger, Line
+from generation.llm.ledger import Ledger, StageUsage
 from generation.pipeline import STAGES
 from generation.records import Filler, History, Message, Persona, Question, Session
 from generation.stages.questions import MAX_LENGTH_RATIO
@@ -98,7 +98,7 @@ class Outcome(NamedTuple):
     exit_code: int
     err: str
     store: RunStore
-    ledger: list[Line]
+    ledger: list[StageUsage]
     seconds: float
 
     def made(self, stage: str) -> list[Any]:

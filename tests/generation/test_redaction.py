@@ -69,7 +69,7 @@ def spellings(value: str) -> dict[str, str]:
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(NAMES, VALUES, st.text(max_size=10), st.text(max_size=10))
 def test_no_value_survives_in_any_spelling(name: str, value: str, before: str, after: str) -> None:
     assume(len(value) >= 8)
@@ -80,7 +80,7 @@ def test_no_value_survives_in_any_spelling(name: str, value: str, before: str, a
             assert spelled not in redact(f"{before}{spelled}{after}"), kind
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(VALUES, st.lists(st.integers(0, 60), max_size=6), st.text(max_size=10), st.text(max_size=10))
 def test_no_value_survives_in_pieces(value: str, cuts: list[int], before: str, after: str) -> None:
     assume(len(value) >= 8)
@@ -95,7 +95,7 @@ def test_no_value_survives_in_pieces(value: str, cuts: list[int], before: str, a
         assert value not in written(stream, inner)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(st.text())
 def test_a_text_without_keys_is_written_as_it_is(text: str) -> None:
     assume("://" not in text)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from generation import run_lock
 from generation.errors import UserError
 from generation.run_lock import HOLDER, LOCK, refuse_while_written, writing_to
 
@@ -46,6 +47,19 @@ def held_by_another(folder: Path) -> Iterator[subprocess.Popen[str]]:
             yield holder
         finally:
             holder.kill()
+
+
+@pytest.fixture(autouse=True)
+def _short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_lock, "_WAIT_SECONDS", 0.1)
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder that another process writes to."""
+    folder = tmp_path_factory.mktemp("held")
+    with held_by_another(folder):
+        yield folder
 
 
 def refusal(folder: Path) -> str:
@@ -90,10 +104,9 @@ def test_it_is_free_again_when_its_holder_was_killed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "{", "null", "[]", '{"pid": "x"}', '{"pid": 99999999999999999999}', "\udcff", "[" * 10_000]
 )
-def test_a_text_that_says_nothing_misleads_nobody(tmp_path: Path, text: str) -> None:
-    with held_by_another(tmp_path):
-        (tmp_path / HOLDER).write_bytes(text.encode("utf-8", "surrogateescape"))
-        assert refusal(tmp_path) == f"{tmp_path} is being written by another process"
+def test_a_text_that_says_nothing_misleads_nobody(held: Path, text: str) -> None:
+    (held / HOLDER).write_bytes(text.encode("utf-8", "surrogateescape"))
+    assert refusal(held) == f"{held} is being written by another process"
 
 
 def test_the_text_of_a_process_that_is_gone_is_not_taken_for_the_holder(tmp_path: Path) -> None:
@@ -108,13 +121,10 @@ def test_the_text_of_a_process_that_is_gone_is_not_taken_for_the_holder(tmp_path
         second.kill()
 
 
-def test_who_holds_it_on_another_computer_is_named(tmp_path: Path) -> None:
-    with held_by_another(tmp_path):
-        holder = {"pid": 1, "host": "elsewhere", "since": "2026-01-02T03:04:05Z", "command": "personamem generate"}
-        (tmp_path / HOLDER).write_text(json.dumps(holder))
-        assert refusal(tmp_path).endswith(
-            "by process 1 on elsewhere since 2026-01-02 03:04:05 UTC: personamem generate"
-        )
+def test_who_holds_it_on_another_computer_is_named(held: Path) -> None:
+    holder = {"pid": 1, "host": "elsewhere", "since": "2026-01-02T03:04:05Z", "command": "personamem generate"}
+    (held / HOLDER).write_text(json.dumps(holder))
+    assert refusal(held).endswith("by process 1 on elsewhere since 2026-01-02 03:04:05 UTC: personamem generate")
 
 
 def test_a_folder_that_cannot_be_locked_is_one_clear_error(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from generation.errors import UserError
+from generation.record_files import persona_spans, read_records, record_line, writing_lines
 from generation.records import Persona, Record
-from generation.store import RunStore, persona_spans, read_records, record_line, writing_lines
+from generation.store import RunStore
 
 FINGERPRINT = {"seed": 1, "topics": ["writing"], "banks": {"writing.yaml": "ab"}}
 

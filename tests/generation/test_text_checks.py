@@ -12,7 +12,7 @@ import pytest
 from generation.llm.offline.fillers import filler
 from generation.text_checks import (
     AIMS,
-    Role,
+    Speaker,
     conversation_faults,
     is_english,
     near_duplicates,
@@ -165,7 +165,7 @@ def test_an_assistant_that_speaks_as_the_user_is_noticed(text: str) -> None:
         ("assistant", "Say `as a user` there."),
     ],
 )
-def test_ordinary_words_are_no_break_of_a_role(role: Role, text: str) -> None:
+def test_ordinary_words_are_no_break_of_a_role(role: Speaker, text: str) -> None:
     assert role_faults(text, role) == []
 
 
@@ -173,7 +173,7 @@ def test_ordinary_words_are_no_break_of_a_role(role: Role, text: str) -> None:
 
 
 @pytest.mark.parametrize("role", AIMS)
-def test_the_mean_length_has_a_band_of_half_to_twice_the_aim(role: Role) -> None:
+def test_the_mean_length_has_a_band_of_half_to_twice_the_aim(role: Speaker) -> None:
     def texts(*lengths: int) -> list[str]:
         return [" ".join(["word"] * length) for length in lengths]
 
@@ -242,5 +242,5 @@ def test_the_messages_of_the_official_release_have_no_faults_but_their_labels(ex
 
 
 def test_shipped_fillers_have_no_faults() -> None:
-    for index in range(200):
+    for index in range(80):
         assert conversation_faults(filler(index, 0).turns) == []

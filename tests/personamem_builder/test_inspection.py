@@ -10,15 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
-from small_datasets import make_dataset
 
 from generation.errors import UserError
+from personamem_builder.build.write import Source, write_dataset
 from personamem_builder.dataset.load import iter_examples
-from personamem_builder.dataset.write import Source, write_dataset
 from personamem_builder.inspection import (
-    Inspected,
-    Line,
-    chosen_split,
+    InspectedQuestion,
+    Paragraph,
     history_api_dict,
     history_string,
     inspect_question,
@@ -29,19 +27,13 @@ from personamem_builder.inspection import (
 from personamem_builder.schema import QUESTION_SCHEMA
 
 
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A generated dataset; tests leave it as it is."""
-    return make_dataset(tmp_path_factory.mktemp("generated"))
-
-
-def shown(inspected: Inspected, *, full: bool = False, **console: Any) -> str:
+def shown(inspected: InspectedQuestion, *, full: bool = False, **console: Any) -> str:
     file = io.StringIO()
     show(question_lines(inspected, full=full), Console(file=file, **console))
     return file.getvalue()
 
 
-def inspected(question: dict[str, Any] | None = None, **context: Any) -> Inspected:
+def inspected(question: dict[str, Any] | None = None, **context: Any) -> InspectedQuestion:
     """A question that was made up: three messages, two sessions, evidence in the second message."""
     contents = ["About  the\nuser.", "I like tea.\n\nAnd [red]more[/red].", "x" * 300, "later"]
     roles = ["system", "user", "assistant", "user"]
@@ -63,7 +55,7 @@ def inspected(question: dict[str, Any] | None = None, **context: Any) -> Inspect
     }
     described = {"session_starts": [0, 2], "session_topics": ["drinks", ""], "session_dates": ["2020-05-01", ""]}
     messages = [{"role": role, "content": content} for role, content in zip(roles, contents, strict=True)]
-    return Inspected("32k", row | (question or {}), {"messages": messages} | described | context)
+    return InspectedQuestion("32k", row | (question or {}), {"messages": messages} | described | context)
 
 
 def test_what_is_shown() -> None:
@@ -241,14 +233,6 @@ def test_the_list_has_the_first_twenty(generated: Path) -> None:
     assert f"{tokens:,} tokens (" in rows[0][3]
 
 
-def test_the_first_split_unless_it_is_named(dataset_folder: Path, tmp_path: Path) -> None:
-    assert chosen_split(dataset_folder, None) == chosen_split(dataset_folder, "32k") == "32k"
-    with pytest.raises(UserError, match="has no split '1M', it has 32k"):
-        chosen_split(dataset_folder, "1M")
-    with pytest.raises(UserError, match="is not a personamem dataset folder"):
-        chosen_split(tmp_path, None)
-
-
 @pytest.mark.parametrize("name", ["questions_32k.parquet", "shared_contexts_32k.parquet"])
 @pytest.mark.parametrize("damage", ["cut", "gone"])
 def test_a_damaged_file_is_an_error_that_names_it(dataset_folder: Path, tmp_path: Path, name: str, damage: str) -> None:
@@ -276,5 +260,5 @@ def test_a_file_with_another_content_is_an_error(dataset_folder: Path, tmp_path:
 
 def test_a_paragraph_is_shown_under_what_leads_it() -> None:
     file = io.StringIO()
-    show(iter([Line("lead  ", "one\ntwo")]), Console(file=file))
+    show(iter([Paragraph("lead  ", "one\ntwo")]), Console(file=file))
     assert file.getvalue() == "lead  one\n      two\n"

@@ -165,7 +165,7 @@ def test_every_command_names_the_fault_and_leaves_nothing(
     folder: Folder, text: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     if arguments[0] == "publish":
-        monkeypatch.setattr("personamem_builder.publish.push.current_version", lambda *_: None)
+        monkeypatch.setattr("personamem_builder.publish.plan.current_version", lambda *_: None)
     folder(text)
     monkeypatch.chdir(tmp_path)
     outcome = personamem(*(argument.replace("DATA", "personamem") for argument in arguments))

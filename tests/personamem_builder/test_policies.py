@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from personamem_builder.official.faults import Faults
-from personamem_builder.official.questions import read_questions
+from personamem_builder.official.questions_csv import read_questions
 from personamem_builder.policies import (
     POLICIES,
     best_credit,

@@ -9,11 +9,16 @@ from hypothesis import strategies as st
 
 from generation.records import QUESTION_TYPES
 from personamem_builder.schema import (
+    COUNT_COLUMNS,
     QUESTION_SCHEMA,
     QUESTION_TYPE_ALIASES,
+    ContextRow,
     has_labels,
+    numbered_sessions,
+    option_index,
     option_labels,
     option_letter,
+    option_letters,
     option_text,
     option_texts,
 )
@@ -53,6 +58,11 @@ def test_the_aliases_cover_the_seven_types_and_nothing_else() -> None:
     assert set(QUESTION_TYPE_ALIASES.values()) == set(QUESTION_TYPES)
 
 
+def test_columns_of_counts() -> None:
+    assert len(COUNT_COLUMNS) == 7
+    assert {COUNT_COLUMNS[0], COUNT_COLUMNS[-1]} == {"persona_id", "end_index_in_shared_context"}
+
+
 def test_the_question_table_starts_with_the_official_columns_in_their_order(excerpt: Path) -> None:
     with (excerpt / "questions_32k.csv").open(newline="", encoding="utf-8") as file:
         official = next(csv.reader(file))
@@ -79,6 +89,8 @@ def test_the_options_of_a_row() -> None:
     row = {"all_options": ["(a) tea", "(b) coffee", "(c) water"]}
     assert option_texts(row) == ["tea", "coffee", "water"]
     assert option_labels(row) == ["(a)", "(b)", "(c)"]
+    assert option_letters(3) == ["a", "b", "c"]
+    assert [option_index(letter) for letter in option_letters(26)] == list(range(26))
 
 
 @given(TEXTS)
@@ -116,3 +128,28 @@ def test_labels_must_be_in_order(texts: list[str], data: st.DataObject) -> None:
 )
 def test_what_is_not_labelled(options: list[str]) -> None:
     assert not has_labels(options)
+
+
+def context(topics: list[str], dates: list[str]) -> ContextRow:
+    return {
+        "shared_context_id": "c",
+        "persona_id": 0,
+        "messages": [],
+        "session_starts": list(range(0, 2 * len(topics), 2)),
+        "session_topics": topics,
+        "session_dates": dates,
+        "num_tokens": 0,
+    }
+
+
+def test_sessions_are_numbered_without_fillers() -> None:
+    sessions = numbered_sessions(context(["travel", "", "music"], ["2020-01-01", "", "2020-02-01"]))
+    assert [tuple(session) for session in sessions] == [
+        (0, 1, "travel", "2020-01-01"),
+        (2, 0, "", ""),
+        (4, 2, "music", "2020-02-01"),
+    ]
+
+
+def test_where_no_topic_is_known_no_session_is_a_filler() -> None:
+    assert [session.number for session in numbered_sessions(context(["", ""], ["", ""]))] == [1, 2]

@@ -263,6 +263,7 @@ def test_answers_that_are_all_right_or_all_wrong_still_leave_doubt(credit: float
         assert (estimate.value, estimate.low, estimate.high) == pytest.approx((credit, low, high))
 
 
+@pytest.mark.slow
 def test_the_bootstrap_follows_skew_that_t_does_not():
     """Beta-binomial personas of unequal size (intraclass correlation 0.2) and a true mean of 0.9."""
     rng = np.random.default_rng(20)

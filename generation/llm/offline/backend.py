@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 from generation.banks.load import Banks
 from generation.llm.client import Call, Completion
 from generation.llm.offline.fillers import filler
-from generation.llm.offline.questions import QUESTION_WRITERS
-from generation.llm.offline.session import write_session
+from generation.llm.offline.question_words import QUESTION_WRITERS
+from generation.llm.offline.session_words import session_reply
+from generation.request_facts import FillerFacts, HistoryFacts, PersonaFacts
 from generation.seeds import rng_for
-
-Facts = Mapping[str, Any]
 
 
 class OfflineBackend:
-    """Answers each request from its facts, with sentences from the banks.
-
-    Args:
-        banks: The banks of the run.
-        seed: Decides the wording, together with the seed of each request.
-    """
+    """Answers each request from its facts, with sentences from the banks, worded by the seeds of run and request."""
 
     def __init__(self, banks: Banks, seed: int) -> None:
         self._banks = banks
         self._seed = seed
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Name the backend, its seed and its banks."""
         return {"backend": "offline", "seed": self._seed, "banks": self._banks.digests}
 
@@ -42,7 +36,7 @@ class OfflineBackend:
         return Completion(json.dumps(reply, ensure_ascii=False), "stop")
 
 
-def _write_persona(facts: Facts, banks: Banks, rng: random.Random, seed: int) -> dict[str, Any]:
+def _write_persona(facts: PersonaFacts, banks: Banks, rng: random.Random, seed: int) -> dict[str, object]:
     opening = (
         f"{facts['name']} is {facts['age']}. {facts['description']}" if facts["from_source"] else facts["description"]
     )
@@ -52,20 +46,20 @@ def _write_persona(facts: Facts, banks: Banks, rng: random.Random, seed: int) ->
     return {"profile": " ".join(sentences)}
 
 
-def _write_general_history(facts: Facts, banks: Banks, rng: random.Random, seed: int) -> dict[str, Any]:
+def _write_general_history(facts: HistoryFacts, banks: Banks, rng: random.Random, seed: int) -> dict[str, object]:
     return {"texts": [event["kernel"] for event in facts["events"]]}
 
 
-def _write_filler(facts: Facts, banks: Banks, rng: random.Random, seed: int) -> dict[str, Any]:
+def _write_filler(facts: FillerFacts, banks: Banks, rng: random.Random, seed: int) -> dict[str, object]:
     turns = filler(facts["index"], seed).turns
     return {"turns": [{"user": user, "assistant": assistant} for user, assistant in turns]}
 
 
-_Writer = Callable[[Facts, Banks, random.Random, int], dict[str, Any]]
+_Writer = Callable[[Any, Banks, random.Random, int], dict[str, object]]
 _WRITERS: Final[dict[str, _Writer]] = {
     "persona": _write_persona,
     "general_history": _write_general_history,
-    "session": write_session,
+    "session": session_reply,
     "filler": _write_filler,
     **QUESTION_WRITERS,
 }

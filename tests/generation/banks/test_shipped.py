@@ -6,18 +6,19 @@ import random
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from small_banks import small_banks
+from small_banks import count_expansions, small_banks
 
 import generation.banks.load
 from generation.banks.load import load_banks, shipped_topics
 from generation.banks.topic import TopicBank
 from generation.config import Config
-from generation.grammar import TemplateError, count_expansions, expand, mentions, parse, slot_names
+from generation.grammar import TemplateError, expand, mentions, parse, slot_names
 from generation.records import MOTIVES
 
 FILES = Path(generation.banks.load.__file__).parent / "files"
@@ -25,6 +26,7 @@ FILES = Path(generation.banks.load.__file__).parent / "files"
 topics = pytest.mark.parametrize("topic", shipped_topics())
 
 
+@cache
 def bank_of(topic: str) -> TopicBank:
     config = Config(topics=(topic,), questions_per_topic={"generalize_to_new_scenarios": 0})
     return load_banks(config).topics[topic]
@@ -367,12 +369,12 @@ def test_no_file_names_an_item_or_a_value_of_another_topic() -> None:
 def test_no_wording_of_a_text_names_an_item_or_a_value_of_its_own_topic(topic: str) -> None:
     bank = bank_of(topic)
     names = [(name.lower(), set(WORD.findall(name.lower()))) for name in bank.names()]
-    found = [
-        (where, name, template)
-        for where, template, _ in bank.templates()
-        for name, needed in names
-        if needed <= set(WORD.findall(template.lower())) and may_mention(template.lower(), name)
-    ]
+    found = []
+    for where, template, _ in bank.templates():
+        words = set(WORD.findall(template.lower()))
+        found += [
+            (where, name, template) for name, needed in names if needed <= words and may_mention(template.lower(), name)
+        ]
     assert found == []
 
 

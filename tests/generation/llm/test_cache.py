@@ -59,7 +59,7 @@ os._exit(0)  # as a kill would end it: nothing is closed
     assert ReplyCache(path).get("key") == "text"
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(st.dictionaries(st.text(), st.text(), max_size=8))
 def test_any_text_is_kept(tmp_path_factory: pytest.TempPathFactory, replies: dict[str, str]) -> None:
     cache = ReplyCache(tmp_path_factory.mktemp("cache") / "replies.sqlite")

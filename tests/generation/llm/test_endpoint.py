@@ -17,12 +17,11 @@ import pytest
 from loopback_llm import Answer, LoopbackLLM, Reply, cut, error, rate_limited, script
 from pydantic import BaseModel
 
-from generation import progress
+from generation import http, progress
 from generation.errors import UserError
-from generation.http import MAX_REPLY_BYTES
 from generation.llm.client import Call, ChatMessage, Completion, ReplyError, Request
 from generation.llm.endpoint import PATIENCE, Endpoint
-from generation.llm.pace import Pace
+from generation.llm.rate_limit import RateLimit
 from generation.tokenizer import num_tokens
 
 Serve = Callable[..., LoopbackLLM]
@@ -257,7 +256,7 @@ def test_a_wait_is_not_silent(
 ) -> None:
     monkeypatch.setattr(progress, "_SILENT_SECONDS", {True: 0.1, False: 0.1})
     monkeypatch.setattr(progress, "_LOOK_SECONDS", 0.02)
-    server = serve(error(503, "busy", retry_after="0.5"), Reply(GOOD, delay=0.5))
+    server = serve(error(503, "busy", retry_after="0.3"), Reply(GOOD, delay=0.3))
     Endpoint("parrot", temperature=0, max_tokens=9).complete(call())
     place = server.url.removeprefix("http://")
     said = capsys.readouterr().err
@@ -580,13 +579,16 @@ def test_a_redirect_is_an_error_that_names_the_other_host(serve: Serve, fake: Ti
     assert fake.waits == []
 
 
-def test_a_reply_over_the_limit_is_a_failure_however_small_it_travels(serve: Serve, fake: Time) -> None:
-    bomb = gzip.compress(b'{"choices": [{"message": {"content": "' + b"z" * (MAX_REPLY_BYTES + 1))
+def test_a_reply_over_the_limit_is_a_failure_however_small_it_travels(
+    serve: Serve, fake: Time, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "MAX_REPLY_BYTES", 2**20)
+    bomb = gzip.compress(b'{"choices": [{"message": {"content": "' + b"z" * 2**20)
     server = serve(Reply(body=bomb, headers={"Content-Encoding": "gzip"}), OK)
     assert endpoint(fake).complete(call()).text == GOOD
     assert len(server.requests) == 2
     server.answer = script(Reply(body=bomb, headers={"Content-Encoding": "gzip"}))
-    with pytest.raises(UserError, match="longer than the limit of 32 MiB"):
+    with pytest.raises(UserError, match="longer than the limit of 1 MiB"):
         endpoint(fake).complete(call())
 
 
@@ -663,7 +665,7 @@ def test_every_attempt_keeps_the_pace(serve: Serve, fake: Time) -> None:
         return error(500, "The server had an error.") if len(begun) == 1 else OK
 
     serve(answer)
-    backend = endpoint(fake, pace=Pace(6, None, fake.clock, fake.sleep))
+    backend = endpoint(fake, rate_limit=RateLimit(6, None, fake.clock, fake.sleep))
     backend.complete(call())
     backend.complete(call())
     assert begun == pytest.approx([0, 10, 20], abs=0.01)
@@ -672,7 +674,7 @@ def test_every_attempt_keeps_the_pace(serve: Serve, fake: Time) -> None:
 def test_tokens_that_a_call_did_not_take_are_given_back(serve: Serve, fake: Time) -> None:
     # Each call may take a little more than 300 tokens and takes 18, or none when it fails.
     serve(Reply(status=500, body={}, headers={"Retry-After": "1"}), OK)
-    backend = endpoint(fake, pace=Pace(None, 400, fake.clock, fake.sleep))
+    backend = endpoint(fake, rate_limit=RateLimit(None, 400, fake.clock, fake.sleep))
     for _ in range(5):
         backend.complete(call())
     assert fake.now == 51
@@ -683,10 +685,10 @@ def test_tokens_that_a_call_did_not_take_are_given_back(serve: Serve, fake: Time
 
 def test_waiting_for_ones_turn_uses_up_no_patience(serve: Serve, fake: Time) -> None:
     serve(error(500, "The server had an error."), OK)
-    pace = Pace(1, None, fake.clock, fake.sleep)
+    limit = RateLimit(1, None, fake.clock, fake.sleep)
     for _ in range(20):
-        pace.wait(1)
-    assert endpoint(fake, pace=pace).complete(call()).text == GOOD
+        limit.wait(1)
+    assert endpoint(fake, rate_limit=limit).complete(call()).text == GOOD
 
 
 def test_replies_that_come_out_of_order_reach_who_asked(serve: Serve, fake: Time) -> None:

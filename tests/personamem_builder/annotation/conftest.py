@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from personamem_builder.annotation.items import Item, history_lines
+from personamem_builder.annotation.items import AnnotationItem, history_lines
 
-MakeItem = Callable[..., Item]
+MakeItem = Callable[..., AnnotationItem]
 
 
 @pytest.fixture
 def make_item() -> MakeItem:
     """Make an item with four options, whose second message is the evidence; or one that shows all its history."""
 
-    def make(number: int = 0, *, whole: bool = False, text: str = "I like tea now.", **row: Any) -> Item:
+    def make(number: int = 0, *, whole: bool = False, text: str = "I like tea now.", **row: Any) -> AnnotationItem:
         question: Mapping[str, Any] = {
             "question_id": f"question-{number}",
             "persona_id": number,
@@ -38,6 +38,6 @@ def make_item() -> MakeItem:
             "session_topics": ["foodRecommendation"],
             "session_dates": ["2024-01-01"],
         }
-        return Item(question, history_lines(context, range(3), set() if whole else {1}, 3), whole)
+        return AnnotationItem(question, history_lines(context, range(3), set() if whole else {1}, 3), whole)
 
     return make

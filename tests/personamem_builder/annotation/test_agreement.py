@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personamem_builder.annotation.agreement import gwet_ac1, make_study, wilson
-from personamem_builder.annotation.answers import Answers, Key
+from personamem_builder.annotation.ratings import Key, RaterAnswers
 
 ABSTRACTORS = ["EE"] * 13 + ["AA"] * 20 + ["AN"] * 7 + ["NA"] * 4 + ["NN"] * 56
 OBSERVERS = """
@@ -114,7 +114,7 @@ def key(*answers: str, types: Mapping[int, str] | None = None) -> Key:
     )
 
 
-def said(**answers: str) -> Answers:
+def said(**answers: str) -> RaterAnswers:
     """Make answers to `best` by item."""
     return {item: {"best": letter} for item, letter in answers.items()}
 

@@ -7,9 +7,9 @@ from xml.etree import ElementTree as ET
 import yaml
 
 from personamem_builder.annotation.exports import label_studio_config, label_studio_tasks, potato_files
-from personamem_builder.annotation.items import Item, sample_digest
+from personamem_builder.annotation.items import AnnotationItem, sample_digest
 
-MakeItem = Callable[..., Item]
+MakeItem = Callable[..., AnnotationItem]
 
 
 def test_label_studio_finds_in_each_task_all_that_its_configuration_names(make_item: MakeItem) -> None:

@@ -4,12 +4,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_datasets import make_dataset
 
 from generation.errors import UserError
-from personamem_builder.annotation.items import Item, history_lines, key_of, make_items, read_split, sample_digest
+from personamem_builder.annotation.items import (
+    AnnotationItem,
+    history_lines,
+    key_of,
+    make_items,
+    read_split,
+    sample_digest,
+)
 
-MakeItem = Callable[..., Item]
+MakeItem = Callable[..., AnnotationItem]
 
 CONTEXT = {
     "messages": [{"role": "user" if i % 2 else "assistant", "content": f"text {i}"} for i in range(10)],
@@ -32,13 +38,12 @@ def test_an_excerpt_says_where_its_messages_stand_and_what_is_left_out() -> None
     assert sum(line.get("gap", 0) for line in lines) + 4 == 10
 
 
-def test_a_question_with_evidence_shows_all_of_it_and_nothing_from_after_the_question(tmp_path: Path) -> None:
-    folder = make_dataset(tmp_path)
-    rows = read_split(folder, "32k")
+def test_a_question_with_evidence_shows_all_of_it_and_nothing_from_after_the_question(generated: Path) -> None:
+    rows = read_split(generated, "32k")
 
-    items = make_items(folder, "32k", rows)
+    items = make_items(generated, "32k", rows)
 
-    assert [item.id for item in items] == [row["question_id"] for row in rows]
+    assert [item.row["question_id"] for item in items] == [row["question_id"] for row in rows]
     for item in items:
         marked = {line["index"] for line in item.lines if line.get("evidence")}
         end = item.row["end_index_in_shared_context"]

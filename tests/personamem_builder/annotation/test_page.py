@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
+from command_line import personamem
 
-from personamem_builder.annotation.items import Item
+from personamem_builder.annotation.items import AnnotationItem
 from personamem_builder.annotation.write import write_study
-from personamem_builder.cli.agreement import agreement
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-MakeItem = Callable[..., Item]
+MakeItem = Callable[..., AnnotationItem]
 
 pytestmark = pytest.mark.browser
 
@@ -41,7 +40,7 @@ def page(chromium: Browser) -> Iterator[Page]:
     assert [fault for fault in wrong if not fault.startswith("blob:")] == []
 
 
-def study_of(folder: Path, items: list[Item]) -> Path:
+def study_of(folder: Path, items: list[AnnotationItem]) -> Path:
     write_study(folder, items, source="tiny 32k", split="32k", data_digest="d", seed=0)
     return folder
 
@@ -113,9 +112,9 @@ def test_raters_work_by_keyboard_go_on_after_a_reload_and_agree(
     bob = save(other, tmp_path)
     other.context.close()
 
-    result = CliRunner().invoke(agreement, [str(ann), str(bob), "--key", str(study / "key.json"), "--json"])
-    assert result.exit_code == 0, result.output
-    best = json.loads(result.stdout)["questions"]["best"]
+    result = personamem("agreement", ann, bob, "--key", study / "key.json", "--json")
+    assert result.exit_code == 0, result.err
+    best = json.loads(result.out)["questions"]["best"]
     assert [best[name] for name in ("yes", "no", "unsure", "missing")] == [3, 1, 1, 1]
 
 
@@ -146,7 +145,7 @@ def test_every_seal_opens(page: Page, tmp_path: Path, make_item: MakeItem) -> No
 
     for item in items:
         press(page, "u Enter")
-        assert page.inner_text("#response") == item.options[item.answer]
+        assert page.inner_text("#response") == item.response
         press(page, "j")
 
 

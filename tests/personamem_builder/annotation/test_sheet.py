@@ -12,10 +12,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personamem_builder.annotation.items import Item
+from personamem_builder.annotation.items import AnnotationItem
 from personamem_builder.annotation.sheet import seal, sheet_files
 
-MakeItem = Callable[..., Item]
+MakeItem = Callable[..., AnnotationItem]
 
 HOSTILE = "</script><script>alert(1)</script><!-- <img src=x onerror=alert(2)> & \u2028 ${x} {{ 7*7 }}"
 

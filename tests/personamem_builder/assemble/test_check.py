@@ -14,8 +14,8 @@ from small_contexts import Reader, whole, wordless
 from generation.records import QUESTION_TYPES, Question
 from personamem_builder.assemble.check import Replay
 from personamem_builder.assemble.layout import Layout
-from personamem_builder.assemble.material import Material
 from personamem_builder.assemble.place import place_questions
+from personamem_builder.assemble.run_records import PersonaRecords
 from personamem_builder.assemble.sizes import Size
 
 CHANGING = (
@@ -26,17 +26,17 @@ CHANGING = (
 )
 """Types whose answer an update changes."""
 
-Asked = tuple[Material, Layout, Question, int]
+Asked = tuple[PersonaRecords, Layout, Question, int]
 
 
 @cache
 def asked_of(user: int) -> list[Asked]:
     """Return the questions of a user, each at points of the context of all sessions."""
-    material = wordless(user)
-    layout = whole(material)
-    rows = place_questions(material, layout, "x", Size("own", 16, None, 120, 16), random.Random(user))
-    by_id = {question.question_id: question for question in material.questions}
-    return [(material, layout, by_id[row.source_question_id], row.end_index_in_shared_context) for row in rows]
+    records = wordless(user)
+    layout = whole(records)
+    rows = place_questions(records, layout, "x", Size("own", 16, None, 120, 16), random.Random(user))
+    by_id = {question.question_id: question for question in records.questions}
+    return [(records, layout, by_id[row.source_question_id], row.end_index_in_shared_context) for row in rows]
 
 
 def asked(question_type: str) -> list[Asked]:
@@ -46,9 +46,9 @@ def asked(question_type: str) -> list[Asked]:
 
 
 def faults(asked: Asked, **changes: Any) -> list[str]:
-    material, layout, question, end = asked
+    records, layout, question, end = asked
     end = changes.pop("end", end)
-    return Replay(material.history, layout).contradictions(question.model_copy(update=changes), end)
+    return Replay(records.history, layout).contradictions(question.model_copy(update=changes), end)
 
 
 @pytest.mark.parametrize("question_type", QUESTION_TYPES)
@@ -89,9 +89,9 @@ def test_an_update_made_visible(question_type: str) -> None:
     """The next change of the preference comes before the question, and nothing else of its session does."""
     seen = 0
     for a in asked(question_type):
-        material, layout, question, _ = a
+        records, layout, question, _ = a
         last = question.evidence_event_ids[-1]
-        topic = next(t for t in material.history.topics if any(e.event_id == last for e in t.events))
+        topic = next(t for t in records.history.topics if any(e.event_id == last for e in t.events))
         update = next((e for e in topic.events if e.previous_event_id == last), None)
         assert (update is None) == (question.before_session_id is None)
         if update is None:
@@ -105,21 +105,21 @@ def test_an_update_made_visible(question_type: str) -> None:
 
 
 def test_a_mention_of_what_was_to_be_new() -> None:
-    for material, layout, question, end in asked("suggest_new_ideas"):
+    for records, layout, question, end in asked("suggest_new_ideas"):
         wrong = (question.answer_index + 1) % 4
         options = list(question.options)
         options[question.answer_index] = options[wrong]
-        found = Replay(material.history, layout).contradictions(question.model_copy(update={"options": options}), end)
+        found = Replay(records.history, layout).contradictions(question.model_copy(update={"options": options}), end)
         assert len(found) == 1
         assert found[0].endswith("is the answer, but does not hold")
 
 
 @pytest.mark.parametrize("question_type", QUESTION_TYPES)
 def test_a_wrong_option_that_says_the_same_as_the_right_one(question_type: str) -> None:
-    for material, layout, question, end in asked(question_type):
+    for records, layout, question, end in asked(question_type):
         options = list(question.options)
         options[question.answer_index - 1] = options[question.answer_index]
-        found = Replay(material.history, layout).contradictions(question.model_copy(update={"options": options}), end)
+        found = Replay(records.history, layout).contradictions(question.model_copy(update={"options": options}), end)
         assert len(found) == 1
         assert found[0].endswith("holds, but is no answer")
 
@@ -128,13 +128,13 @@ def test_a_wrong_option_that_says_the_same_as_the_right_one(question_type: str) 
 @given(st.integers(0, 5), st.data())
 def test_the_check_and_another_reader_agree(user: int, data: st.DataObject) -> None:
     """At any point, also within sessions, and with any answer taken for right."""
-    material, layout = wordless(user), whole(wordless(user))
-    question = data.draw(st.sampled_from(material.questions))
+    records, layout = wordless(user), whole(wordless(user))
+    question = data.draw(st.sampled_from(records.questions))
     end = data.draw(st.integers(0, len(layout.messages)))
     answer = data.draw(st.integers(0, 3) | st.just(question.answer_index))
     told = {event_id for event_id, place in layout.event_places.items() if place < end}
     row = question.model_dump() | {"option_states": [list(option.states) for option in question.options]}
-    holding = Reader(material.history.model_dump(mode="json"), told).holding(row)
+    holding = Reader(records.history.model_dump(mode="json"), told).holding(row)
     sound = told.issuperset(question.evidence_event_ids) and holding == [answer]
-    found = Replay(material.history, layout).contradictions(question.model_copy(update={"answer_index": answer}), end)
+    found = Replay(records.history, layout).contradictions(question.model_copy(update={"answer_index": answer}), end)
     assert (found == []) == sound

@@ -11,12 +11,13 @@ from small_contexts import Reader
 from small_runs import make_run, work_of
 
 from generation.config import load_config
+from generation.record_files import read_records
 from generation.records import QUESTION_TYPES, History, Question
-from generation.store import RunStore, read_records
+from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.layout import lay_out
-from personamem_builder.assemble.material import find_material, read_fillers, read_material
 from personamem_builder.assemble.records import AskedQuestion, ContextPlan
+from personamem_builder.assemble.run_records import find_personas, read_fillers, read_persona
 from personamem_builder.assemble.sizes import SIZES, chosen_sizes
 
 pytestmark = pytest.mark.slow
@@ -82,11 +83,11 @@ def test_distances_cover_the_context(full: RunStore, split: str) -> None:
 def test_an_independent_reader_finds_one_option_that_holds(full: RunStore, split: str) -> None:
     histories = {h.persona_id: h.model_dump(mode="json") for h in full.read("histories", History)}
     questions = {question.question_id: question for question in full.read("questions", Question)}
-    fillers = {filler.id: filler for filler in read_fillers(full)}
-    materials = {place.persona.persona_id: read_material(full, place) for place in find_material(full)}
+    fillers = read_fillers(full)
+    personas = {place.persona.persona_id: read_persona(full, place) for place in find_personas(full)}
     by_context = {plan.shared_context_id: plan for plan in plans(full, split)}
     layouts = {
-        key: lay_out(materials[plan.persona_id], plan.blocks, fillers).event_places for key, plan in by_context.items()
+        key: lay_out(personas[plan.persona_id], plan.blocks, fillers).event_places for key, plan in by_context.items()
     }
     for row in rows(full, split):
         question = questions[row.source_question_id]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from small_contexts import SYSTEM, SYSTEM_TOKENS, wordless, wordless_fillers
 
 from personamem_builder.assemble.layout import Layout, lay_out
-from personamem_builder.assemble.material import Material
 from personamem_builder.assemble.records import Block
+from personamem_builder.assemble.run_records import PersonaRecords
 
 FILLERS = wordless_fillers(20)
 
@@ -16,7 +16,7 @@ FILLERS = wordless_fillers(20)
 class Context(NamedTuple):
     """A context and what it was made of."""
 
-    material: Material
+    records: PersonaRecords
     blocks: list[Block]
     layout: Layout
 
@@ -27,19 +27,19 @@ class Context(NamedTuple):
 @st.composite
 def contexts(draw: st.DrawFn) -> Context:
     """Any sessions of a user and any fillers, in any order."""
-    material = wordless(draw(st.integers(0, 3)))
-    shown = material.persona.model_copy(update={"shown": draw(st.sampled_from([SYSTEM, ""]))})
-    material = material._replace(persona=shown)
-    sessions = [Block(kind="session", id=id_) for id_ in material.sessions]
+    records = wordless(draw(st.integers(0, 3)))
+    shown = records.persona.model_copy(update={"shown": draw(st.sampled_from([SYSTEM, ""]))})
+    records = records._replace(persona=shown)
+    sessions = [Block(kind="session", id=id_) for id_ in records.sessions]
     fillers = [Block(kind="filler", id=id_) for id_ in FILLERS]
     blocks = draw(st.lists(st.sampled_from(sessions + fillers), min_size=1, unique_by=lambda block: block.id))
-    return Context(material, blocks, lay_out(material, blocks, FILLERS))
+    return Context(records, blocks, lay_out(records, blocks, FILLERS))
 
 
 @settings(max_examples=50)
 @given(contexts())
 def test_messages_are_those_of_the_blocks_in_order(context: Context) -> None:
-    material, blocks, layout = context
+    records, blocks, layout = context
     starts = [*layout.session_starts, len(layout.messages)]
     assert len(blocks) == len(layout.session_starts)
     ends = []
@@ -47,10 +47,10 @@ def test_messages_are_those_of_the_blocks_in_order(context: Context) -> None:
         found = layout.messages[start:end]
         if block.kind == "session":
             ends.append(end)
-            if material.persona.shown:
+            if records.persona.shown:
                 assert found.pop(0) == {"role": "system", "content": SYSTEM}
-        piece = material.sessions[block.id] if block.kind == "session" else FILLERS[block.id]
-        assert found == [{"role": m.role, "content": m.content} for m in piece.messages]
+        conversation = records.sessions[block.id] if block.kind == "session" else FILLERS[block.id]
+        assert found == [{"role": m.role, "content": m.content} for m in conversation.messages]
     assert layout.session_ends == ends
     assert layout.session_ids == [block.id for block in blocks if block.kind == "session"]
 
@@ -58,10 +58,10 @@ def test_messages_are_those_of_the_blocks_in_order(context: Context) -> None:
 @settings(max_examples=50)
 @given(contexts(), st.data())
 def test_prefix_sums_equal_direct_counts(context: Context, data: st.DataObject) -> None:
-    material, _, layout = context
+    records, _, layout = context
     lengths = {SYSTEM: SYSTEM_TOKENS}
-    for piece in material.sessions.values():
-        lengths |= {message.content: n for message, n in zip(piece.messages, piece.tokens, strict=True)}
+    for conversation in records.sessions.values():
+        lengths |= {message.content: n for message, n in zip(conversation.messages, conversation.tokens, strict=True)}
     tokens, filler_tokens = _direct(context, lengths)
     end = data.draw(st.integers(0, len(layout.messages)))
     assert layout.tokens_before[end] == sum(tokens[:end])
@@ -86,11 +86,11 @@ def _direct(context: Context, lengths: dict[str, int]) -> tuple[list[int], list[
 @settings(max_examples=50)
 @given(contexts())
 def test_each_event_of_a_session_has_its_message(context: Context) -> None:
-    material, _, layout = context
+    records, _, layout = context
     told = {
         event_id: (message.content, session_id)
         for session_id in layout.session_ids
-        for message in material.sessions[session_id].messages
+        for message in records.sessions[session_id].messages
         for event_id in message.event_ids
     }
     assert layout.event_places.keys() == layout.event_sessions.keys() == told.keys()

@@ -13,9 +13,9 @@ from small_contexts import Reader, wordless, wordless_fillers
 from generation.records import QUESTION_TYPES, Question
 from generation.seeds import rng_for
 from personamem_builder.assemble.layout import Layout, lay_out
-from personamem_builder.assemble.material import Material
 from personamem_builder.assemble.place import place_questions
 from personamem_builder.assemble.records import AskedQuestion, Block
+from personamem_builder.assemble.run_records import PersonaRecords
 from personamem_builder.assemble.select import fill, select_sessions
 from personamem_builder.assemble.sizes import Size
 
@@ -25,7 +25,7 @@ FILLERS = wordless_fillers(200)
 class Placed(NamedTuple):
     """A context and what is asked of it."""
 
-    material: Material
+    records: PersonaRecords
     blocks: list[Block]
     layout: Layout
     size: Size
@@ -36,19 +36,19 @@ class Placed(NamedTuple):
         return f"Placed(seed={self.seed}, {self.size})"
 
     def question(self, row: AskedQuestion) -> Question:
-        return next(q for q in self.material.questions if q.question_id == row.source_question_id)
+        return next(q for q in self.records.questions if q.question_id == row.source_question_id)
 
 
 def place(user: int, size: Size, seed: int) -> Placed:
-    material = wordless(user)
+    records = wordless(user)
     rng = random.Random(seed)
-    lengths = {id_: piece.num_tokens + material.persona.shown_tokens for id_, piece in material.sessions.items()}
+    lengths = records.session_tokens()
     budget = None if size.max_tokens is None else int(0.9 * size.max_tokens)
-    chosen = select_sessions(material.history, lengths, material.questions, size.n_blocks, budget, rng)
-    blocks = fill(material, chosen, list(FILLERS.values()), size, rng)
-    layout = lay_out(material, blocks, FILLERS)
+    chosen = select_sessions(records.history, lengths, records.questions, size.n_blocks, budget, rng)
+    blocks = fill(records, chosen, list(FILLERS.values()), size, rng)
+    layout = lay_out(records, blocks, FILLERS)
     return Placed(
-        material, blocks, layout, size, place_questions(material, layout, "the context", size, rng), (user, seed)
+        records, blocks, layout, size, place_questions(records, layout, "the context", size, rng), (user, seed)
     )
 
 
@@ -70,7 +70,7 @@ def test_every_point_shows_what_the_answer_needs_and_nothing_that_changes_it(pla
     layout = placed.layout
     starts = dict(zip([b.id for b in placed.blocks], layout.session_starts, strict=True))
     ends = dict(zip(layout.session_ids, layout.session_ends, strict=True))
-    history = placed.material.history.model_dump(mode="json")
+    history = placed.records.history.model_dump(mode="json")
     for row in placed.asked:
         end, question = row.end_index_in_shared_context, placed.question(row)
         assert end in layout.session_ends
@@ -129,7 +129,7 @@ def test_a_type_is_asked_less_only_where_it_has_no_more_places(placed: Placed) -
     starts = dict(zip([b.id for b in placed.blocks], placed.layout.session_starts, strict=True))
     ends = dict(zip(placed.layout.session_ids, placed.layout.session_ends, strict=True))
     possible: Counter[str] = Counter()
-    for question in placed.material.questions:
+    for question in placed.records.questions:
         if all(session_id in ends for session_id in question.after_session_ids):
             first = max(ends[session_id] for session_id in question.after_session_ids)
             last = starts.get(question.before_session_id or "", len(placed.layout.messages) + 1)
@@ -147,9 +147,9 @@ def test_the_last_session_is_a_point() -> None:
 
 
 def test_no_question_gives_no_row() -> None:
-    material = wordless(0)._replace(questions=())
-    layout = lay_out(material, [Block(kind="session", id=next(iter(material.sessions)))], {})
-    assert place_questions(material, layout, "x", Size("1blocks", 1, None, 40, 1), random.Random(0)) == []
+    records = wordless(0)._replace(questions=())
+    layout = lay_out(records, [Block(kind="session", id=next(iter(records.sessions)))], {})
+    assert place_questions(records, layout, "x", Size("1blocks", 1, None, 40, 1), random.Random(0)) == []
 
 
 def test_distances_cover_the_whole_context() -> None:

@@ -12,23 +12,19 @@ from hypothesis import strategies as st
 from small_contexts import wordless, wordless_fillers
 
 from generation.errors import UserError
-from generation.records import QUESTION_TYPES
-from personamem_builder.assemble.material import Material
+from generation.records import QUESTION_TYPES, SessionPlan
 from personamem_builder.assemble.records import Block
-from personamem_builder.assemble.select import Chosen, fill, select_sessions
+from personamem_builder.assemble.run_records import PersonaRecords
+from personamem_builder.assemble.select import fill, select_sessions
 from personamem_builder.assemble.sizes import Size
 
 users = st.integers(0, 11)
 seeds = st.integers(0, 2**32)
 
 
-def lengths_of(material: Material) -> dict[str, int]:
-    return {id_: piece.num_tokens + material.persona.shown_tokens for id_, piece in material.sessions.items()}
-
-
-def select(material: Material, n_blocks: int, budget: int | None, seed: int) -> list[Chosen]:
-    lengths = lengths_of(material)
-    return select_sessions(material.history, lengths, material.questions, n_blocks, budget, rng=random.Random(seed))
+def select(records: PersonaRecords, n_blocks: int, budget: int | None, seed: int) -> list[SessionPlan]:
+    lengths = records.session_tokens()
+    return select_sessions(records.history, lengths, records.questions, n_blocks, budget, rng=random.Random(seed))
 
 
 # --- sessions
@@ -37,40 +33,38 @@ def select(material: Material, n_blocks: int, budget: int | None, seed: int) -> 
 @settings(max_examples=50)
 @given(users, st.integers(1, 20), st.none() | st.integers(0, 60_000), seeds)
 def test_a_selection(user: int, n_blocks: int, budget: int | None, seed: int) -> None:
-    material = wordless(user)
-    chosen = select(material, n_blocks, budget, seed)
-    lengths = lengths_of(material)
-    tokens = sum(lengths[c.plan.session_id] for c in chosen)
+    records = wordless(user)
+    chosen = select(records, n_blocks, budget, seed)
+    lengths = records.session_tokens()
+    tokens = sum(lengths[c.session_id] for c in chosen)
 
     assert len(chosen) <= n_blocks
     assert budget is None or tokens <= budget
-    assert all(earlier.plan.date <= later.plan.date for earlier, later in pairwise(chosen)), "in order of dates"
-    for topic in material.history.topics:
-        own = [c.plan for c in chosen if c.topic == topic.topic]
+    assert all(earlier.date <= later.date for earlier, later in pairwise(chosen)), "in order of dates"
+    for topic in records.history.topics:
+        own = [plan for plan in chosen if plan in topic.sessions]
         assert own == list(topic.sessions[: len(own)]), "the first few of each topic, in their order"
         # Nothing is left out for which there is room.
         if len(chosen) < n_blocks and len(own) < len(topic.sessions):
             assert budget is not None
             assert tokens + lengths[topic.sessions[len(own)].session_id] > budget
-    assert chosen == select(material, n_blocks, budget, seed)
+    assert chosen == select(records, n_blocks, budget, seed)
 
 
 @settings(max_examples=50)
 @given(users, seeds)
 def test_without_a_limit_all_sessions_are_chosen(user: int, seed: int) -> None:
-    material = wordless(user)
-    assert {c.plan.session_id for c in select(material, 1_000, None, seed)} == material.sessions.keys()
+    records = wordless(user)
+    assert {c.session_id for c in select(records, 1_000, None, seed)} == records.sessions.keys()
 
 
 def test_several_seeds_give_several_selections() -> None:
-    found = {
-        (u, tuple(c.plan.session_id for c in select(wordless(u), 6, None, s))) for u in range(12) for s in range(9)
-    }
+    found = {(u, tuple(c.session_id for c in select(wordless(u), 6, None, s))) for u in range(12) for s in range(9)}
     assert len(found) >= 24
 
 
 def test_sessions_of_every_period_are_chosen() -> None:
-    chosen = {c.plan.period for user in range(12) for seed in range(3) for c in select(wordless(user), 8, None, seed)}
+    chosen = {c.period for user in range(12) for seed in range(3) for c in select(wordless(user), 8, None, seed)}
     assert chosen == {0, 1, 2, 3}
 
 
@@ -78,23 +72,21 @@ def test_sessions_of_every_period_are_chosen() -> None:
 def test_a_selection_can_hold_every_type_of_question_where_that_is_possible(n_blocks: int) -> None:
     found = []
     for user in range(12):
-        material = wordless(user)
-        needed = [_needed(material, question.after_session_ids) for question in material.questions]
-        possible = {
-            q.question_type for q, need in zip(material.questions, needed, strict=True) if len(need) <= n_blocks
-        }
+        records = wordless(user)
+        needed = [_needed(records, question.after_session_ids) for question in records.questions]
+        possible = {q.question_type for q, need in zip(records.questions, needed, strict=True) if len(need) <= n_blocks}
         for seed in range(2):
-            held = {c.plan.session_id for c in select(material, n_blocks, None, seed)}
-            types = {q.question_type for q in material.questions if held.issuperset(q.after_session_ids)}
+            held = {c.session_id for c in select(records, n_blocks, None, seed)}
+            types = {q.question_type for q in records.questions if held.issuperset(q.after_session_ids)}
             found.append(len(types & possible) == len(possible))
             assert possible <= set(QUESTION_TYPES)
     assert sum(found) >= 0.8 * len(found)
 
 
-def _needed(material: Material, session_ids: tuple[str, ...]) -> set[str]:
+def _needed(records: PersonaRecords, session_ids: tuple[str, ...]) -> set[str]:
     """The sessions of a question, and those that come before them in their topics."""
     needed = set()
-    for topic in material.history.topics:
+    for topic in records.history.topics:
         last = max((s.period for s in topic.sessions if s.session_id in session_ids), default=-1)
         needed |= {s.session_id for s in topic.sessions if s.period <= last}
     return needed
@@ -103,37 +95,37 @@ def _needed(material: Material, session_ids: tuple[str, ...]) -> set[str]:
 # --- fillers
 
 
-def tokens_of(material: Material, blocks: list[Block], fillers: Mapping[str, object]) -> int:
-    lengths = lengths_of(material)
+def tokens_of(records: PersonaRecords, blocks: list[Block], fillers: Mapping[str, object]) -> int:
+    lengths = records.session_tokens()
     return sum(
         lengths[block.id] if block.kind == "session" else fillers[block.id].num_tokens  # type: ignore[attr-defined]
         for block in blocks
     )
 
 
-def filled(material: Material, size: Size, fillers: int, seed: int, tokens: int | None = None) -> list[Block]:
+def filled(records: PersonaRecords, size: Size, fillers: int, seed: int, tokens: int | None = None) -> list[Block]:
     """Select and fill as an assembly does."""
     assert size.max_tokens is not None
     rng = random.Random(seed)
-    chosen = select(material, size.n_blocks, int(0.9 * size.max_tokens), seed)
-    return fill(material, chosen, list(wordless_fillers(fillers, tokens).values()), size, rng)
+    chosen = select(records, size.n_blocks, int(0.9 * size.max_tokens), seed)
+    return fill(records, chosen, list(wordless_fillers(fillers, tokens).values()), size, rng)
 
 
 @settings(max_examples=50)
 @given(users, st.integers(3, 16), st.integers(8_000, 60_000), seeds)
 def test_a_filled_context(user: int, n_blocks: int, max_tokens: int, seed: int) -> None:
-    material = wordless(user)
+    records = wordless(user)
     size = Size("own", n_blocks, max_tokens, 40, 12)
-    blocks = filled(material, size, 200, seed)
+    blocks = filled(records, size, 200, seed)
     sessions = [block.id for block in blocks if block.kind == "session"]
     fillers = [block.id for block in blocks if block.kind == "filler"]
-    chosen = select(material, n_blocks, int(0.9 * max_tokens), seed)
+    chosen = select(records, n_blocks, int(0.9 * max_tokens), seed)
 
-    assert 0.8 * max_tokens <= tokens_of(material, blocks, wordless_fillers(200)) <= 0.9 * max_tokens
-    assert sessions == [c.plan.session_id for c in chosen], "fillers change nothing of the sessions"
+    assert 0.8 * max_tokens <= tokens_of(records, blocks, wordless_fillers(200)) <= 0.9 * max_tokens
+    assert sessions == [c.session_id for c in chosen], "fillers change nothing of the sessions"
     assert len(set(fillers)) == len(fillers), "no filler twice"
     assert blocks[-1].kind == "session"
-    if sum(lengths_of(material)[id_] for id_ in sessions) >= 0.8 * max_tokens:
+    if sum(records.session_tokens()[id_] for id_ in sessions) >= 0.8 * max_tokens:
         assert fillers == [], "none unless needed"
 
 
@@ -158,23 +150,23 @@ def test_lengths_spread_between_the_two_limits() -> None:
 @settings(max_examples=50)
 @given(users, seeds)
 def test_without_a_limit_there_are_no_fillers(user: int, seed: int) -> None:
-    material = wordless(user)
+    records = wordless(user)
     size = Size("5blocks", 5, None, 40, 5)
-    chosen = select(material, 5, None, seed)
-    blocks = fill(material, chosen, list(wordless_fillers(200).values()), size, random.Random(seed))
-    assert [(block.kind, block.id) for block in blocks] == [("session", c.plan.session_id) for c in chosen]
+    chosen = select(records, 5, None, seed)
+    blocks = fill(records, chosen, list(wordless_fillers(200).values()), size, random.Random(seed))
+    assert [(block.kind, block.id) for block in blocks] == [("session", c.session_id) for c in chosen]
 
 
 @settings(max_examples=50)
 @given(users, st.integers(0, 20), st.integers(60_000, 200_000), seeds)
 @example(user=4, count=10, max_tokens=60_100, seed=0)  # with 41 more it is as long as it must be, to the token
 def test_too_few_fillers_are_counted(user: int, count: int, max_tokens: int, seed: int) -> None:
-    material = wordless(user)
+    records = wordless(user)
     size = Size("own", 16, max_tokens, 40, 12)
     with pytest.raises(UserError) as raised:
-        filled(material, size, count, seed, tokens=400)
-    persona = material.persona.persona_id
-    sessions = sum(lengths_of(material).values()) + 400 * count
+        filled(records, size, count, seed, tokens=400)
+    persona = records.persona.persona_id
+    sessions = sum(records.session_tokens().values()) + 400 * count
     start = (
         f"persona {persona} cannot fill the split own: its 16 sessions (of at most 16) and all {count} fillers have "
         f"{sessions:,} tokens of at least {0.8 * max_tokens:,.0f}; about "
@@ -183,6 +175,6 @@ def test_too_few_fillers_are_counted(user: int, count: int, max_tokens: int, see
     assert "`fillers`" in raised.value.hint
     if count:  # else their size is guessed
         missing = int(raised.value.message.removeprefix(start).split()[0])
-        filled(material, size, count + missing, seed, tokens=400)
+        filled(records, size, count + missing, seed, tokens=400)
         with pytest.raises(UserError):
-            filled(material, size, count + missing - 1, seed, tokens=400)
+            filled(records, size, count + missing - 1, seed, tokens=400)

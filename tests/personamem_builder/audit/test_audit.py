@@ -3,51 +3,51 @@
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
 from pathlib import Path
 
 import pytest
 from official_splits import official_questions
-from small_datasets import make_dataset
 from symmetric import symmetric
 
 from personamem_builder.audit.audit import Audit, audit, audit_splits
-from personamem_builder.audit.gates import Gate, Judged, Limit, judge, read_gates
+from personamem_builder.audit.gates import Gate, Limit, judge, read_gates
 from personamem_builder.audit.probes import PROBES, probe_credits
-from personamem_builder.dataset.folder import read_manifest
+from personamem_builder.manifest import read_manifest
 
 GROUPS = ["surface", "probe", "cue", "balance", "text", "integrity", "reader"]
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_dataset(tmp_path_factory.mktemp("generated"))
+def of_generated(generated: Path) -> Audit:
+    return audit(generated, (), read_gates())
 
 
 def groups(found: Audit) -> list[str]:
     return list(dict.fromkeys(one.finding.check.partition(".")[0] for one in found.judged))
 
 
-def test_a_dataset_folder_is_named_with_its_digest(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = audit(dataset, (), read_gates())
-    assert (found.source, found.digest) == ("personamem", read_manifest(dataset)["digest"])
-    assert [split.name for split in found.splits] == ["32k"]
-    monkeypatch.chdir(dataset)
+def test_a_dataset_folder_is_named_with_its_digest(
+    of_generated: Audit, generated: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (of_generated.source, of_generated.digest) == ("personamem", read_manifest(generated)["digest"])
+    assert [split.name for split in of_generated.splits] == ["32k"]
+    monkeypatch.chdir(generated)
     assert audit(Path(), (), {}).source == "personamem"
 
 
-def test_other_things_have_no_digest(dataset: Path) -> None:
-    found = audit(dataset.parent / "run", (), read_gates())
+def test_other_things_have_no_digest(generated: Path) -> None:
+    found = audit(generated.parent / "run", (), read_gates())
     assert (found.source, found.digest) == ("run", "")
 
 
-def test_all_groups_of_checks_are_made_and_held_against_the_gates(dataset: Path) -> None:
-    found = audit(dataset, (), read_gates())
+def test_all_groups_of_checks_are_made_and_held_against_the_gates(of_generated: Audit) -> None:
+    found = of_generated
     assert groups(found) == GROUPS
     assert list(found.judged) == judge([one.finding for one in found.judged], read_gates())
     assert found.failed == [one for one in found.judged if one.verdict == "FAIL"]
 
 
+@pytest.mark.slow
 def test_splits_are_audited_each_for_itself() -> None:
     one, other = (
         dataclasses.replace(symmetric(seed, personas=4, each=12), name=name) for seed, name in ((1, "32k"), (2, "own"))
@@ -77,13 +77,6 @@ def test_what_a_model_answered_is_judged_too() -> None:
 # --- the official release
 
 
-@cache
-def official(split: str) -> dict[tuple[str, str], Judged]:
-    """Audit a split of the official release, of which only the questions are read."""
-    found = audit_splits([official_questions(split)], read_gates())
-    return {(one.finding.check, one.finding.slice): one for one in found.judged}
-
-
 @pytest.mark.parametrize(
     ("split", "identical", "letters", "overlap", "merged"),
     [
@@ -92,8 +85,12 @@ def official(split: str) -> dict[tuple[str, str], Judged]:
         pytest.param("1M", 120, "pass", "FAIL", 0, marks=pytest.mark.slow),
     ],
 )
-def test_the_official_release_fails(split: str, identical: int, letters: str, overlap: str, merged: int) -> None:
-    found = official(split)
+def test_the_official_release_fails(
+    split: str, identical: int, letters: str, overlap: str, merged: int, official_audit: Audit
+) -> None:
+    # Of the other splits only the questions are there.
+    audited = official_audit if split == "32k" else audit_splits([official_questions(split)], read_gates())
+    found = {(one.finding.check, one.finding.slice): one for one in audited.judged}
     typed = found["probe.typed", "all"]
     assert (typed.finding.value or 0) > 0.75
     assert typed.verdict == "FAIL"
@@ -110,9 +107,9 @@ def test_the_official_release_fails(split: str, identical: int, letters: str, ov
     assert ("recalling_facts_mentioned_by_the_user (17)" in labels.finding.note) == bool(merged)
 
 
-def test_the_official_contexts_are_whole(release_dir: Path) -> None:
+def test_the_official_contexts_are_whole(official_audit: Audit) -> None:
     """What is wrong with 32k is its options: its contexts, references and lengths are as they are stated."""
-    found = {one.finding.check: one.verdict for one in audit(release_dir, ["32k"], read_gates()).judged}
+    found = {one.finding.check: one.verdict for one in official_audit.judged}
     verdicts = {check: verdict for check, verdict in found.items() if check.startswith("integrity.") and verdict}
     for check in ("missing_contexts", "orphan_contexts", "end_index", "letters", "tokens", "distance"):
         assert f"integrity.{check}" in verdicts

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 import pytest
 import symmetric as controls
-from small_datasets import make_dataset
 from symmetric import ADVERBS, NOUNS, TYPES, Leak, symmetric
 
 from personamem_builder.audit.audit import Audit, audit_splits
@@ -87,6 +86,7 @@ def judged(found: Audit) -> set[tuple[str, str]]:
 # --- no leak
 
 
+@pytest.mark.slow
 def test_a_symmetric_benchmark_passes() -> None:
     found = audited(symmetric())
     assert missed(found) == set()
@@ -112,10 +112,8 @@ def test_a_symmetric_benchmark_passes_but_as_often_as_the_levels_of_the_limits_s
 # --- leaks
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if number % 2 else []) for number, name in enumerate(CONTROLS)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CONTROLS)
 def test_a_leak_is_named_and_nothing_else(name: str) -> None:
     control = CONTROLS[name]
     found = audited(symmetric(leak=control.leak))
@@ -152,9 +150,9 @@ def test_evidence_after_the_end_is_named_and_nothing_else() -> None:
     assert failed.finding.examples == (split.rows[0]["question_id"],)
 
 
-def test_an_outdated_answer_is_named_and_nothing_else(tmp_path: Path) -> None:
+def test_an_outdated_answer_is_named_and_nothing_else(generated: Path) -> None:
     """Of generated data, since it takes their states. So few questions miss the limits of the probes anyway."""
-    [split] = read_splits(make_dataset(tmp_path))
+    [split] = read_splits(generated)
     row = next(row for row in split.rows if "outdated" in row["option_roles"])
     outdated = row["option_roles"].index("outdated")
     changed = {**row, "answer_index": outdated, "correct_answer": f"({'abcd'[outdated]})"}
@@ -178,14 +176,14 @@ def shares(split: AuditedSplit, text: str) -> tuple[float, float]:
 
 
 def test_leaks_are_as_large_as_they_are_said_to_be() -> None:
-    sound = symmetric()
+    sound = symmetric(personas=20)
     assert shares(sound, ADVERBS[0]) == pytest.approx((0.1, 0.1), abs=0.02)
-    assert shares(symmetric(leak=controls.cue_word), ADVERBS[0]) == pytest.approx((0.6, 0.2), abs=0.03)
+    assert shares(symmetric(leak=controls.cue_word, personas=20), ADVERBS[0]) == pytest.approx((0.6, 0.2), abs=0.03)
 
-    first = symmetric(leak=controls.first_too_often)
+    first = symmetric(leak=controls.first_too_often, personas=20)
     assert sum(row["answer_index"] == 0 for row in first.rows) / len(first.rows) == pytest.approx(0.35, abs=0.03)
 
-    rows = symmetric(leak=controls.longer_in_one_type).rows
+    rows = symmetric(leak=controls.longer_in_one_type, personas=20).rows
     for before, after in zip(sound.rows, rows, strict=True):
         texts, longer = option_texts(before), option_texts(after)
         added = [len(new) - len(old) for old, new in zip(texts, longer, strict=True)]
@@ -193,6 +191,6 @@ def test_leaks_are_as_large_as_they_are_said_to_be() -> None:
         assert added.pop(before["answer_index"]) == round(share * len(texts[before["answer_index"]]))
         assert set(added) == {0}
 
-    for row in symmetric(leak=controls.distractors_of_another_topic).rows:
+    for row in symmetric(leak=controls.distractors_of_another_topic, personas=20).rows:
         about = [any(noun in text for noun in NOUNS[row["topic"]]) for text in option_texts(row)]
         assert about == [i == row["answer_index"] for i in range(4)]

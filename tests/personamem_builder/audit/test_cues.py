@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, ttest_1samp
 
-from personamem_builder.audit.cues import Outcome, cue_findings, p_value
+from personamem_builder.audit.cues import Occurrence, cue_findings, p_value
 from personamem_builder.audit.records import AuditedSplit, Finding
 from personamem_builder.official.faults import Faults
-from personamem_builder.official.questions import read_questions
+from personamem_builder.official.questions_csv import read_questions
 
 Row = dict[str, Any]
 RECALL, IDEAS = "recall_user_shared_facts", "suggest_new_ideas"
@@ -100,9 +100,9 @@ def test_a_cue_of_one_type_is_found_in_that_type():
 
 
 def test_golds_drawn_by_lot_have_no_cue_words_more_often_than_their_level():
-    """A false discovery rate of 5 % where nothing is true is a false alarm in 5 % of data sets: here 5 of 100."""
-    alarms = sum(overall(symmetric(seed)).value > 0 for seed in range(20, 120))
-    assert alarms <= 5
+    """A false discovery rate of 5 % where nothing is true is a false alarm in 5 % of data sets: here 1 of 25."""
+    alarms = sum(overall(symmetric(seed)).value > 0 for seed in range(20, 45))
+    assert alarms <= 2
 
 
 def test_words_that_stand_in_all_options_or_seldom_are_not_tested():
@@ -130,7 +130,7 @@ def test_what_users_hold_is_no_cue_though_each_is_asked_about_it_again_and_again
     Questions are then far from independent: taken as if they were, most hobbies would be cues.
     """
     alarms = 0
-    for seed in range(40):
+    for seed in range(15):
         rng = random.Random(seed)
         rows = []
         for persona, topic in itertools.product(range(12), range(6)):
@@ -139,7 +139,7 @@ def test_what_users_hold_is_no_cue_though_each_is_asked_about_it_again_and_again
                 options = rng.sample([held, *others], 4)
                 rows.append(row(persona, 10 * topic + number, options, options.index(held), topic=f"topic {topic}"))
         alarms += overall(rows).value > 0
-    assert alarms <= 2
+    assert alarms <= 1
 
 
 @settings(max_examples=20)
@@ -161,8 +161,8 @@ def test_an_empty_split_has_no_cues():
     assert overall([])._replace(split="") == Finding("cue.words", "", value=0, n=0)
 
 
-def outcome(persona: int, chance: float, hit: bool, topic: str = "") -> Outcome:
-    return Outcome("a question", persona, topic, chance, hit)
+def outcome(persona: int, chance: float, hit: bool, topic: str = "") -> Occurrence:
+    return Occurrence("a question", persona, topic, chance, hit)
 
 
 draws = st.lists(st.tuples(st.sampled_from([0.25, 0.5, 0.75]), st.booleans()), min_size=2, max_size=8)

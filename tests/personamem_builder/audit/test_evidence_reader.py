@@ -1,17 +1,18 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small_banks import TOPICS, small_banks
-from small_runs import make_run, tiny_work
 
 from generation.banks.load import load_shipped_banks
 from generation.banks.topic import TopicBank
 from generation.grammar import expand, expand_phrase
 from generation.records import QUESTION_TYPES, Question, Session
+from generation.store import RunStore
 from personamem_builder.audit.evidence_reader import STATE_TYPES, EvidenceReader, holds
 
 Asked = list[tuple[Question, list[tuple[str, str]]]]
@@ -26,9 +27,9 @@ def reader() -> EvidenceReader:
 
 
 @pytest.fixture(scope="module")
-def asked(tmp_path_factory: pytest.TempPathFactory) -> Asked:
+def asked(tiny_run: Path) -> Asked:
     """The questions of a run, each with its evidence messages and the topics of their sessions."""
-    store = make_run(tiny_work(), tmp_path_factory.mktemp("run"))
+    store = RunStore(tiny_run)
     told = {e: (m.content, s.topic) for s in store.read("sessions", Session) for m in s.messages for e in m.event_ids}
     return [(q, [told[event_id] for event_id in q.evidence_event_ids]) for q in store.read("questions", Question)]
 

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_datasets import make_dataset
 from small_runs import make_run, tiny_work
 
 from generation.errors import UserError
 from generation.records import Question, Session
 from generation.store import RunStore
 from personamem_builder.audit.inputs import read_splits
-from personamem_builder.audit.records import AuditedSplit, Row, SharedContext
-from personamem_builder.contexts import ContextStore
+from personamem_builder.audit.records import AuditedSplit
+from personamem_builder.build.from_official import import_release
+from personamem_builder.dataset.contexts import ContextStore
 from personamem_builder.dataset.load import iter_examples
-from personamem_builder.dataset.official import import_release
-from personamem_builder.schema import option_text
+from personamem_builder.schema import ContextRow, QuestionRow, option_text
 
 OPTIONS_ONLY = (
     "persona_id",
@@ -34,12 +33,6 @@ OPTIONS_ONLY = (
     "correct_answer",
     "all_options",
 )
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small run, `run`, and the dataset made of it, `personamem`."""
-    return make_dataset(tmp_path_factory.mktemp("generated")).parent
 
 
 @pytest.fixture
@@ -84,7 +77,7 @@ def one(path: Path) -> AuditedSplit:
     return split
 
 
-def stream(split: AuditedSplit) -> list[SharedContext]:
+def stream(split: AuditedSplit) -> list[ContextRow]:
     assert split.contexts is not None
     return list(split.contexts())
 
@@ -93,18 +86,18 @@ def stream(split: AuditedSplit) -> list[SharedContext]:
 
 
 def test_a_dataset_folder_gives_the_questions_and_contexts_that_a_user_gets(generated: Path) -> None:
-    split = one(generated / "personamem")
-    contexts = {context.shared_context_id: context for context in stream(split)}
-    examples = list(iter_examples("32k", data=generated / "personamem"))
+    split = one(generated)
+    contexts = {context["shared_context_id"]: context for context in stream(split)}
+    examples = list(iter_examples("32k", data=generated))
     assert (split.name, split.is_generated, list(split.source_faults)) == ("32k", True, [])
     assert [row["question_id"] for row in split.rows] == [example["question_id"] for example in examples]
     for row, example in zip(split.rows, examples, strict=True):
         context = contexts[row["shared_context_id"]]
-        assert list(context.messages[: row["end_index_in_shared_context"]]) == example["context"]
-        assert context.persona_id == row["persona_id"]
+        assert list(context["messages"][: row["end_index_in_shared_context"]]) == example["context"]
+        assert context["persona_id"] == row["persona_id"]
         assert {**row, "context": example["context"]} == example
-    store = ContextStore(generated / "personamem")
-    assert all(context.session_starts == store.session_starts(key) for key, context in contexts.items())
+    store = ContextStore(generated)
+    assert all(context["session_starts"] == store.session_starts(key) for key, context in contexts.items())
 
 
 def test_contexts_can_be_streamed_again(dataset_folder: Path) -> None:
@@ -170,8 +163,8 @@ def test_a_dataset_whose_contexts_cannot_be_read(dataset: Path) -> None:
 
 
 def test_a_run_is_one_split_of_all_its_questions(generated: Path) -> None:
-    split = one(generated / "run")
-    questions = {q.question_id: q for q in RunStore(generated / "run").read("questions", Question)}
+    split = one(generated.parent / "run")
+    questions = {q.question_id: q for q in RunStore(generated.parent / "run").read("questions", Question)}
     assert (split.name, split.is_generated) == ("run", True)
     assert len(split.rows) == len(questions) > 0
     for row in split.rows:
@@ -186,21 +179,21 @@ def test_a_run_is_one_split_of_all_its_questions(generated: Path) -> None:
 
 
 def test_a_question_of_a_run_is_asked_in_the_whole_history_before_its_answer_changes(generated: Path) -> None:
-    split = one(generated / "run")
+    split = one(generated.parent / "run")
     assert split.contexts is not None
-    contexts = {context.shared_context_id: context for context in split.contexts()}
-    store = RunStore(generated / "run")
+    contexts = {context["shared_context_id"]: context for context in split.contexts()}
+    store = RunStore(generated.parent / "run")
     questions = {q.question_id: q for q in store.read("questions", Question)}
     sessions = {s.session_id: s for s in store.read("sessions", Session)}
     told = {e: m.content for s in sessions.values() for m in s.messages for e in m.event_ids}
-    assert sum(len(context.session_starts) for context in contexts.values()) == len(sessions)
+    assert sum(len(context["session_starts"]) for context in contexts.values()) == len(sessions)
     for row in split.rows:
         context, question = contexts[row["shared_context_id"]], questions[row["question_id"]]
-        assert context.persona_id == row["persona_id"]
-        visible = context.messages[: row["end_index_in_shared_context"]]
+        assert context["persona_id"] == row["persona_id"]
+        visible = context["messages"][: row["end_index_in_shared_context"]]
         evidence = [visible[i]["content"] for i in row["evidence_message_indices"]]
         assert evidence == [told[event_id] for event_id in question.evidence_event_ids]
-        following = context.messages[row["end_index_in_shared_context"] :]
+        following = context["messages"][row["end_index_in_shared_context"] :]
         if question.before_session_id is None:
             assert not following
         else:
@@ -208,8 +201,8 @@ def test_a_question_of_a_run_is_asked_in_the_whole_history_before_its_answer_cha
 
 
 def test_the_rows_of_a_run_have_the_values_of_the_dataset_made_of_it(generated: Path) -> None:
-    run = {row["question_id"]: row for row in one(generated / "run").rows}
-    for row in one(generated / "personamem").rows:
+    run = {row["question_id"]: row for row in one(generated.parent / "run").rows}
+    for row in one(generated).rows:
         source = run[row["source_question_id"]]
         # An option may stand elsewhere in the dataset; what belongs to it goes with it.
         parts = ("all_options", "option_states", "option_roles", "option_stereotypical")
@@ -244,12 +237,12 @@ def test_a_release_gives_what_the_dataset_made_of_it_gives(excerpt: Path, datase
     assert sorted(row["row"] for row in release.rows) == list(range(2, 19))
     for row in imported.rows:
         assert _rounded(numbered[row["question_id"]]) == _rounded(row)
-    by_id = {context.shared_context_id: context for context in stream(imported)}
-    assert {context.shared_context_id: context for context in stream(release)} == by_id
+    by_id = {context["shared_context_id"]: context for context in stream(imported)}
+    assert {context["shared_context_id"]: context for context in stream(release)} == by_id
     assert list(release.source_faults) == []
 
 
-def _rounded(row: Row) -> dict[str, Any]:
+def _rounded(row: QuestionRow) -> dict[str, Any]:
     column = "distance_to_ref_proportion_in_context"  # of 32 bits in a dataset
     return {key: value for key, value in row.items() if key != "row"} | {column: round(row[column], 6)}
 
@@ -279,7 +272,7 @@ def test_a_bad_context_is_noted_and_the_others_are_read(release: Path) -> None:
     assert len(split.rows) == 17
     [line] = split.source_faults
     assert line.startswith("shared_contexts_32k.jsonl row 2: ")
-    assert [context.shared_context_id for context in stream(split)] == list(json.loads(first))
+    assert [context["shared_context_id"] for context in stream(split)] == list(json.loads(first))
 
 
 def test_a_context_that_no_question_uses_has_no_persona(release: Path) -> None:
@@ -287,7 +280,7 @@ def test_a_context_that_no_question_uses_has_no_persona(release: Path) -> None:
     rows = csv_rows(path)
     kept = [row for row in rows if row["shared_context_id"] == rows[0]["shared_context_id"]]
     write_csv(path, kept, rows[0])
-    personas = {context.shared_context_id: context.persona_id for context in stream(one(release))}
+    personas = {context["shared_context_id"]: context["persona_id"] for context in stream(one(release))}
     assert sorted(personas.values()) == [-1, 0]
     assert personas[rows[0]["shared_context_id"]] == 0
 
@@ -417,8 +410,8 @@ def test_what_cannot_be_audited(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("kind", ["dataset", "run", "release", "questions"])
 def test_a_split_that_is_not_there(kind: str, generated: Path, excerpt: Path, options_only: Path) -> None:
     path = {
-        "dataset": generated / "personamem",
-        "run": generated / "run",
+        "dataset": generated,
+        "run": generated.parent / "run",
         "release": excerpt,
         "questions": options_only,
     }[kind]

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from official_splits import official_questions
-from small_datasets import make_dataset
+from small_contexts import context_row
 
 from personamem_builder.audit.inputs import read_splits
 from personamem_builder.audit.integrity import integrity_findings
-from personamem_builder.audit.records import AuditedSplit, Finding, SharedContext
+from personamem_builder.audit.records import AuditedSplit, Finding
+from personamem_builder.schema import ContextRow
 
 COUNTS = (
     "source_faults",
@@ -40,7 +41,7 @@ SHARES = ("repeated_questions", "across_personas", "distance_coverage")
 class Parts:
     """A whole split that a test may spoil: two users with a context of 12 messages each, ten questions of each."""
 
-    contexts: list[SharedContext] = field(default_factory=lambda: [_context(persona) for persona in (0, 1)])
+    contexts: list[ContextRow] = field(default_factory=lambda: [_context(persona) for persona in (0, 1)])
     rows: list[dict[str, Any]] = field(default_factory=lambda: [_row(i // 10, i % 10) for i in range(20)])
     source_faults: list[str] = field(default_factory=list)
 
@@ -49,9 +50,9 @@ class Parts:
         return AuditedSplit("32k", self.rows, lambda: iter(self.contexts), self.source_faults)
 
 
-def _context(persona: int) -> SharedContext:
+def _context(persona: int) -> ContextRow:
     messages = [{"role": ("user", "assistant")[i % 2], "content": "x" * (i + 1)} for i in range(12)]
-    return SharedContext(f"context {persona}", persona, messages, [0], 78)
+    return context_row(messages, f"context {persona}", persona)
 
 
 def _row(persona: int, number: int) -> dict[str, Any]:
@@ -120,16 +121,16 @@ def elsewhere(parts: Parts) -> None:
 
 
 def orphan(parts: Parts) -> None:
-    parts.contexts.append(parts.contexts[0]._replace(shared_context_id="lonely"))
+    parts.contexts.append({**parts.contexts[0], "shared_context_id": "lonely"})
 
 
 def shorter_context(parts: Parts) -> None:
-    parts.contexts[1] = parts.contexts[1]._replace(messages=parts.contexts[1].messages[:11])
+    parts.contexts[1] = {**parts.contexts[1], "messages": parts.contexts[1]["messages"][:11]}
 
 
 def other_text(parts: Parts) -> None:
-    first, *others = parts.contexts[0].messages
-    parts.contexts[0] = parts.contexts[0]._replace(messages=[first | {"content": "xyz"}, *others])
+    first, *others = parts.contexts[0]["messages"]
+    parts.contexts[0] = {**parts.contexts[0], "messages": [first | {"content": "xyz"}, *others]}
 
 
 def swapped(parts: Parts) -> None:
@@ -265,10 +266,10 @@ def test_repeats_depend_neither_on_the_order_of_questions_nor_on_that_of_options
 def test_users_who_share_one_id_are_told_apart_by_the_profile_that_their_history_shows() -> None:
     parts = Parts()
     for number, context in enumerate(parts.contexts):
-        messages = [{"role": "system", "content": "ab"[number]}, *context.messages[1:]]
-        parts.contexts[number] = context._replace(messages=messages)
+        messages = [{"role": "system", "content": "ab"[number]}, *context["messages"][1:]]
+        parts.contexts[number] = {**context, "messages": messages}
     assert found(parts.split)["wrong_persona"].value == 0
-    parts.contexts = [context._replace(persona_id=0) for context in parts.contexts]
+    parts.contexts = [{**context, "persona_id": 0} for context in parts.contexts]
     for row in parts.rows:
         row["persona_id"] = 0
     finding = found(parts.split)["wrong_persona"]
@@ -331,12 +332,12 @@ def test_contexts_are_streamed_once_and_none_is_kept() -> None:
 
     streams = 0
 
-    def contexts() -> Iterator[SharedContext]:
+    def contexts() -> Iterator[ContextRow]:
         nonlocal streams
         streams += 1
         for i in range(20):
             assert alive <= 1
-            yield SharedContext(f"context {i}", i, Messages(), [0], 78)
+            yield {**context_row([], f"context {i}", i), "messages": Messages()}
 
     rows = [_row(i, 5) for i in range(20)]
     assert values(AuditedSplit("32k", rows, contexts))["letters"] == 0
@@ -346,12 +347,12 @@ def test_contexts_are_streamed_once_and_none_is_kept() -> None:
 # --- real data
 
 
-def test_a_generated_dataset_and_its_run_are_whole(tmp_path: Path) -> None:
-    [split] = read_splits(make_dataset(tmp_path))
+def test_a_generated_dataset_and_its_run_are_whole(generated: Path) -> None:
+    [split] = read_splits(generated)
     found_ = values(split)
     assert {check: found_[check] for check in COUNTS} == dict.fromkeys(COUNTS, 0)
     assert found_["across_personas"] == 0
-    [run] = read_splits(tmp_path / "run")
+    [run] = read_splits(generated.parent / "run")
     counted = {check: value for check, value in values(run).items() if not isinstance(value, str)}
     # A run has whole histories, but no splits with a size and distances to cover.
     lacking = {"tokens", "distance", "distance_coverage"}
@@ -377,7 +378,10 @@ def test_the_official_32k_split(release_dir: Path) -> None:
     assert findings["repeated_questions"].note.startswith("411 distinct questions")
 
 
-@pytest.mark.parametrize(("name", "distinct", "questions"), [("128k", 1708, 2727), ("1M", 2145, 2674)])
+@pytest.mark.parametrize(
+    ("name", "distinct", "questions"),
+    [("128k", 1708, 2727), pytest.param("1M", 2145, 2674, marks=pytest.mark.slow)],
+)
 def test_the_official_questions_alone(name: str, distinct: int, questions: int) -> None:
     findings = found(official_questions(name))
     assert findings["repeated_questions"].value == pytest.approx(1 - distinct / questions)

@@ -18,11 +18,11 @@ from personamem_builder import statistics
 from personamem_builder.audit.gates import judge, read_gates
 from personamem_builder.audit.model import model_findings
 from personamem_builder.audit.records import AuditedSplit, Finding
+from personamem_builder.build.write import Source, write_dataset
 from personamem_builder.cli.audit import audit
-from personamem_builder.contexts import iter_contexts
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import contexts_path
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.dataset.write import Source, write_dataset
 
 PERSONAS = 10
 TYPES = ("recall_user_shared_facts", "suggest_new_ideas")
@@ -166,6 +166,7 @@ def of_model(path: Path) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.slow
 def test_a_model_that_goes_by_length_gives_a_leak_away(
     generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import string
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from official_splits import official_questions
 
+from personamem_builder.audit.audit import Audit
 from personamem_builder.audit.probes import PROBES, probe_credits, probe_findings
 from personamem_builder.audit.records import ALL, AuditedSplit, Finding
 
@@ -56,7 +57,11 @@ def benchmark(
 
 
 def scores(split: AuditedSplit) -> dict[str, float]:
-    return {name: sum(credits_) / len(credits_) for name, credits_ in probe_credits(split).items()}
+    return means(probe_credits(split))
+
+
+def means(credits_: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: sum(of_probe) / len(of_probe) for name, of_probe in credits_.items()}
 
 
 def of_type(rng: random.Random) -> dict[str, Any]:
@@ -125,8 +130,8 @@ def overall(split: AuditedSplit) -> list[Finding]:
 
 
 def test_without_a_shortcut_all_probes_are_near_chance() -> None:
-    for finding in overall(symmetric(1)):
-        assert finding.value == pytest.approx(0.25, abs=0.035), finding.check
+    for finding in overall(symmetric(1, each=30)):
+        assert finding.value == pytest.approx(0.25, abs=0.05), finding.check
 
 
 def test_a_question_that_one_persona_asks_many_times_is_not_learned_from_itself() -> None:
@@ -235,8 +240,9 @@ def test_another_process_finds_the_same(python: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     "name", ["32k", pytest.param("128k", marks=pytest.mark.slow), pytest.param("1M", marks=pytest.mark.slow)]
 )
-def test_the_official_release_is_answered_without_reading_it(name: str) -> None:
-    found = scores(official_questions(name))
+def test_the_official_release_is_answered_without_reading_it(name: str, official_audit: Audit) -> None:
+    credits_ = official_audit.probes["32k"] if name == "32k" else probe_credits(official_questions(name))
+    found = means(credits_)
     assert found["typed"] > 0.8
     assert found["lengths"] > 0.5
     assert found["lengths"] < found["words"] < found["cross"] < found["typed"] + 0.02

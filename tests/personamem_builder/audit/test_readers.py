@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from small_banks import small_banks
-from small_datasets import make_dataset
+from small_contexts import context_row
 from small_runs import make_run, work_of
 
 from generation.config import load_config
@@ -19,9 +19,9 @@ from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import chosen_sizes
 from personamem_builder.audit.inputs import read_splits
 from personamem_builder.audit.readers import reader_findings
-from personamem_builder.audit.records import AuditedSplit, Finding, SharedContext
-from personamem_builder.dataset.build import build
-from personamem_builder.schema import option_letter
+from personamem_builder.audit.records import AuditedSplit, Finding
+from personamem_builder.build.from_run import build
+from personamem_builder.schema import ContextRow, option_letter
 
 CHECKS = ("reader.evidence", "reader.first_held", "reader.last_mentioned", "reader.replay")
 ACKNOWLEDGE = "acknowledge_latest_user_preferences"
@@ -30,8 +30,8 @@ IDEAS = "suggest_new_ideas"
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> AuditedSplit:
-    (split,) = read_splits(make_dataset(tmp_path_factory.mktemp("dataset")))
+def sound(generated: Path) -> AuditedSplit:
+    (split,) = read_splits(generated)
     return split
 
 
@@ -53,7 +53,7 @@ def answered_by(index: int) -> dict[str, Any]:
     return {"answer_index": index, "correct_answer": f"({option_letter(index)})"}
 
 
-def with_messages(split: AuditedSplit, change: Callable[[SharedContext], SharedContext]) -> AuditedSplit:
+def with_messages(split: AuditedSplit, change: Callable[[ContextRow], ContextRow]) -> AuditedSplit:
     contexts = split.contexts
     assert contexts is not None
     return dataclasses.replace(split, contexts=lambda: map(change, contexts()))
@@ -228,14 +228,14 @@ def test_questions_of_a_topic_without_a_shipped_bank_are_left_out(sound: Audited
     rows = [{**row, "topic": "chess"} if row["topic"] == "writing" else row for row in sound.rows]
     own = dataclasses.replace(sound, rows=rows)
     split = with_messages(
-        own, lambda c: c._replace(session_topics=["chess" if t == "writing" else t for t in c.session_topics])
+        own, lambda c: {**c, "session_topics": ["chess" if t == "writing" else t for t in c["session_topics"]]}
     )
     assert split.contexts is not None
     chats = {
-        (context.shared_context_id, i)
+        (context["shared_context_id"], i)
         for context in split.contexts()
         for topic, (start, stop) in zip(
-            context.session_topics, pairwise([*context.session_starts, len(context.messages)]), strict=True
+            context["session_topics"], pairwise([*context["session_starts"], len(context["messages"])]), strict=True
         )
         for i in range(start, stop)
         if topic == "chess"
@@ -286,10 +286,10 @@ def asked(
         "option_roles": ["current" if i == answer else "never" for i in range(len(options))],
     }
 
-    def contexts() -> Iterator[SharedContext]:
+    def contexts() -> Iterator[ContextRow]:
         chat = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(messages)]
         starts, topics = zip(*sessions, strict=True)
-        yield SharedContext("c", 0, chat, starts, 1, topics)
+        yield context_row(chat, session_starts=starts, session_topics=topics)
 
     return AuditedSplit("32k", [row], contexts)
 

@@ -122,7 +122,7 @@ def test_the_module_names_each_key_of_its_json() -> None:
 
 def blocks() -> list[list[str]]:
     """Return the lines of each split: its table, and what stands below it."""
-    lines = [line.rstrip() for line in render.to_text(AUDIT, 140).splitlines()]
+    lines = [line.rstrip() for line in render.to_text(AUDIT).splitlines()]
     at = next(i for i, line in enumerate(lines) if line.startswith("128k: 1 "))
     return [lines[:at], lines[at:]]
 
@@ -175,7 +175,7 @@ def test_notes_examples_and_what_is_lacking_stand_below_it() -> None:
 
 def test_long_notes_are_not_cut_and_markup_is_text() -> None:
     note = f"[bold]{'word ' * 60}[/nothing]"
-    text = render.to_text(AUDIT._replace(judged=[count("balance.letters", 0.5, note=note)]), 140)
+    text = render.to_text(AUDIT._replace(judged=[count("balance.letters", 0.5, note=note)]))
     assert f"  balance.letters: {note}" in text
     assert "\x1b" not in text
 

@@ -131,7 +131,11 @@ def official(split: str) -> dict[tuple[str, str], Finding]:
 
 @pytest.mark.parametrize(
     ("split", "n", "longest", "unique"),
-    [("32k", 589, 0.505, 0.489), ("128k", 2727, 0.437, 0.421), ("1M", 2674, 0.405, 0.387)],
+    [
+        ("32k", 589, 0.505, 0.489),
+        pytest.param("128k", 2727, 0.437, 0.421, marks=pytest.mark.slow),
+        pytest.param("1M", 2674, 0.405, 0.387, marks=pytest.mark.slow),
+    ],
 )
 def test_published_figures_of_the_official_release(split: str, n: int, longest: float, unique: float) -> None:
     found = official(split)
@@ -152,8 +156,8 @@ def test_published_figures_of_the_official_release(split: str, n: int, longest: 
     ("split", "central", "overlap", "golds"),
     [
         ("32k", 0.508, 0.401, (143, 146, 158, 142)),
-        ("128k", 0.480, 0.312, (786, 721, 574, 646)),
-        ("1M", 0.421, 0.304, (708, 630, 647, 689)),
+        pytest.param("128k", 0.480, 0.312, (786, 721, 574, 646), marks=pytest.mark.slow),
+        pytest.param("1M", 0.421, 0.304, (708, 630, 647, 689), marks=pytest.mark.slow),
     ],
 )
 def test_other_rules_on_the_official_release(

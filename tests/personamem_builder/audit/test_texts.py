@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_datasets import make_dataset
+from small_contexts import context_row
 
+from personamem_builder.audit.audit import Audit
 from personamem_builder.audit.inputs import read_splits
-from personamem_builder.audit.records import AuditedSplit, Finding, SharedContext
+from personamem_builder.audit.records import AuditedSplit, Finding
 from personamem_builder.audit.texts import text_findings
-from personamem_builder.schema import option_texts
+from personamem_builder.schema import ContextRow, option_texts
 
 TEXTS = ("You swim in lakes.", "You dive in lakes.", "You row in lakes.", "You sail in lakes.")
 
@@ -32,15 +33,15 @@ def question(texts: Sequence[str] = TEXTS, answer: int = 0, end: int = 3, **chan
     }
 
 
-def context(*contents: str, system: str | None = "About the user.", name: str = "c") -> SharedContext:
+def context(*contents: str, system: str | None = "About the user.", name: str = "c") -> ContextRow:
     """Return a context of a system message, where one is given, and messages of user and assistant in turn."""
     messages = [{"role": ("user", "assistant")[i % 2], "content": text} for i, text in enumerate(contents)]
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
-    return SharedContext(name, 1, messages, [0], 0)
+    return context_row(messages, name, 1)
 
 
-def find(check: str, rows: Sequence[dict[str, Any]], *contexts: SharedContext) -> Finding:
+def find(check: str, rows: Sequence[dict[str, Any]], *contexts: ContextRow) -> Finding:
     split = AuditedSplit("small", rows, lambda: iter(contexts))
     return next(f for f in text_findings(split) if (f.check, f.slice) == (f"text.{check}", "all"))
 
@@ -137,7 +138,7 @@ def test_rare_words_weigh_more_than_common_ones() -> None:
 
 def test_a_description_that_comes_later_is_not_shown() -> None:
     told = context("Hello.", "Hello.", "Hello.")
-    told.messages.append({"role": "system", "content": "swim"})  # type: ignore[attr-defined]
+    told["messages"].append({"role": "system", "content": "swim"})
     rows = [question(end=4), question(end=5)]
     assert find("persona_overlap", rows, told).value == (1 / 4 + 1) / 2
 
@@ -169,7 +170,7 @@ def test_without_system_messages_persona_overlap_says_so() -> None:
 def test_contexts_are_read_once_and_one_at_a_time() -> None:
     reads = []
 
-    def contexts() -> Iterator[SharedContext]:
+    def contexts() -> Iterator[ContextRow]:
         for name in "cde":
             reads.append(name)
             yield context("You swim in lakes.", name=name)
@@ -182,18 +183,21 @@ def test_contexts_are_read_once_and_one_at_a_time() -> None:
 # --- whole benchmarks
 
 
-def test_a_generated_dataset_is_quiet(tmp_path: Path) -> None:
-    [split] = read_splits(make_dataset(tmp_path))
+def test_a_generated_dataset_is_quiet(generated: Path) -> None:
+    [split] = read_splits(generated)
     found = {f.check: f for f in text_findings(split) if f.slice == "all"}
     assert found["text.gold_in_context"].value == 0
     assert found["text.option_in_context"].value == 1 / 4
     assert found["text.persona_overlap"].needs == ""
 
 
-def test_the_official_32k_contexts_say_some_wrong_options_and_no_right_one(release_dir: Path) -> None:
+@pytest.mark.slow
+def test_the_official_32k_contexts_say_some_wrong_options_and_no_right_one(
+    release_dir: Path, official_audit: Audit
+) -> None:
     [split] = read_splits(release_dir, ["32k"])
     assert split.contexts is not None
-    contexts = {c.shared_context_id: c.messages for c in split.contexts()}
+    contexts = {c["shared_context_id"]: c["messages"] for c in split.contexts()}
     # A search that shares no code: it sees punctuation, and so may miss an option, but invents none.
     said = [
         [any(text.lower() in content for content in visible) for text in option_texts(row)]
@@ -203,7 +207,7 @@ def test_the_official_32k_contexts_say_some_wrong_options_and_no_right_one(relea
         ]
     ]
     questions = sum(any(found) for found in said)
-    findings = {f.check: f for f in text_findings(split) if f.slice == "all"}
+    findings = {one.finding.check: one.finding for one in official_audit.judged if one.finding.slice == "all"}
     assert findings["text.gold_in_context"].value == 0
     assert 0 < questions <= int(findings["text.option_in_context"].note.split()[-2]) <= questions + 2
     assert (findings["text.option_in_context"].high or 1) < 1 / 4

@@ -2,20 +2,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
-import pytest
-from click.testing import CliRunner, Result
+from command_line import fails, personamem
 
-from generation.errors import UserError
-from personamem_builder.cli.annotate import annotate
-
-
-def run(*arguments: object) -> Result:
-    result = CliRunner().invoke(annotate, [str(argument) for argument in arguments])
-    if isinstance(result.exception, UserError):
-        raise result.exception
-    return result
+run = partial(personamem, "annotate")
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -25,15 +17,15 @@ def files_of(folder: Path) -> dict[str, bytes]:
 def test_a_study_has_a_sheet_a_key_and_imports(tmp_path: Path, dataset_folder: Path) -> None:
     result = run(dataset_folder, "--sample", 8, "--out", tmp_path / "study")
 
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 0, result.err
     assert set(files_of(tmp_path / "study")) == {
         *("sheet.html", "histories/1.js", "histories/2.js", "key.json", "items.jsonl"),
         *("label_studio.json", "label_studio.xml"),
         *("potato/best.yaml", "potato/best.jsonl", "potato/response.yaml", "potato/response.jsonl"),
     }
-    assert "8 questions of 32k" in result.stderr
-    assert "keep key.json" in result.stderr
-    assert f"next: personamem agreement annotations_*.json --key {tmp_path}/study/key.json" in result.stderr
+    assert "8 questions of 32k" in result.err
+    assert "keep key.json" in result.err
+    assert f"next: personamem agreement annotations_*.json --key {tmp_path}/study/key.json" in result.err
 
 
 def test_only_the_key_tells_the_right_letters(tmp_path: Path, dataset_folder: Path) -> None:
@@ -62,7 +54,7 @@ def test_limits_may_leave_a_smaller_sample_and_it_is_said(tmp_path: Path, datase
     result = run(dataset_folder, "--per-topic", 2, "--per-type", 1, "--out", tmp_path / "study")
 
     items = json.loads((tmp_path / "study" / "key.json").read_text())["items"]
-    assert f"note: {len(items)} of 90 questions" in result.stderr
+    assert f"note: {len(items)} of 90 questions" in result.err
     assert max(Counter(item["topic"] for item in items).values()) <= 2
     assert max(Counter(item["question_type"] for item in items).values()) == 1
 
@@ -71,12 +63,10 @@ def test_a_folder_that_is_in_use_is_left_alone(tmp_path: Path, dataset_folder: P
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "annotations_ann.json").write_text("{}")
 
-    with pytest.raises(UserError, match=r"study is there already"):
-        run(dataset_folder, "--out", tmp_path / "study")
+    fails(run(dataset_folder, "--out", tmp_path / "study"), f"{tmp_path / 'study'} is there already")
 
     assert list(files_of(tmp_path)) == ["study/annotations_ann.json"]
 
 
 def test_a_split_that_is_not_there_is_named(tmp_path: Path, dataset_folder: Path) -> None:
-    with pytest.raises(UserError, match=r"has no split '64k'"):
-        run(dataset_folder, "--split", "64k", "--out", tmp_path / "study")
+    fails(run(dataset_folder, "--split", "64k", "--out", tmp_path / "study"), f"{dataset_folder} has no split '64k'")

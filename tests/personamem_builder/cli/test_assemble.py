@@ -3,52 +3,25 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from small_runs import contents, make_run, tiny_work
-
-from personamem_builder.cli import main
-
-
-class Outcome(NamedTuple):
-    exit_code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
+from command_line import Run, fails, personamem, typed
+from small_runs import contents
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_run(tiny_work(), tmp_path_factory.mktemp("tiny") / "run").folder
+def tiny(tiny_run: Path) -> Path:
+    return tiny_run
 
 
 @pytest.fixture
-def run(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `personamem` in a folder that holds the run `tiny`."""
     shutil.copytree(tiny, tmp_path / "tiny")
     monkeypatch.chdir(tmp_path)
 
-    def run_main(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["personamem", *arguments])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return run_main
-
-
-def fails(outcome: Outcome, message: str, hint: str) -> None:
-    assert outcome.exit_code == 1
-    assert outcome.out == ""
-    assert outcome.err.splitlines()[-2].startswith(f"error: {message}")
-    assert outcome.err.splitlines()[-1].startswith(f"hint: {hint}")
-    assert "Traceback" not in outcome.err
+    return personamem
 
 
 def test_it_says_what_it_made_and_what_to_type_next(run: Run) -> None:
@@ -64,8 +37,7 @@ def test_it_says_what_it_made_and_what_to_type_next(run: Run) -> None:
 
 
 def test_what_it_says_to_type_next_can_be_typed(run: Run) -> None:
-    following = run("assemble", "tiny", "--split", "32k").err.removeprefix("next: personamem ").split()
-    outcome = run(*following)
+    outcome = typed(run("assemble", "tiny", "--split", "32k").err)
     assert outcome.exit_code == 0
     assert Path("personamem/manifest.json").is_file()
 

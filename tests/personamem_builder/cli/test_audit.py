@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from small_runs import CLI, contents, make_run, tiny_work
+from command_line import Outcome, Run, fails, personamem
+from small_runs import contents
 
 from generation.resources import install_hint
+from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import chosen_sizes
 from personamem_builder.audit.audit import audit
 from personamem_builder.audit.gates import read_gates
 from personamem_builder.audit.render import to_json
-from personamem_builder.cli import cli, main
-from personamem_builder.dataset.build import build
-from personamem_builder.dataset.load import read_questions
+from personamem_builder.build.from_run import build
+from personamem_builder.dataset.check import read_questions
 from personamem_builder.subset import read_subset
 
-
-class Outcome(NamedTuple):
-    exit_code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
+ROOT = Path(__file__).parents[3]
 LENIENT = "integrity.*: {all: {max: 1000}}\nreader.evidence: {all: {min: 0.5}}\n"
 """Limits that a small dataset meets. The release standard asks more of probes than 64 questions can show."""
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run, assembled, and the dataset that was built from it; tests leave it as it is."""
     folder = tmp_path_factory.mktemp("made")
-    store = make_run(tiny_work(), folder / "run")
+    store = RunStore(Path(shutil.copytree(tiny_run, folder / "run")))
     assemble(store, chosen_sizes(("32k",), None, None), 2)
     assemble(store, chosen_sizes((), "12", None), 1)
     build(store, folder / "personamem")
@@ -50,27 +42,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `personamem` in a folder with the dataset `personamem`, the run `run` and gates `lenient.yaml`."""
     shutil.copytree(made, tmp_path / "current")
     monkeypatch.chdir(tmp_path / "current")
     Path("lenient.yaml").write_text(LENIENT, encoding="utf-8")
 
-    def run_main(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["personamem", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return run_main
+    return personamem
 
 
-def fails(outcome: Outcome, message: str, hint: str = "") -> None:
-    error = next(line for line in outcome.err.splitlines() if line.startswith("error: "))
-    assert outcome.exit_code == 1
-    assert error.startswith(f"error: {message}"), error
-    assert f"hint: {hint}" in outcome.err or not hint
-    assert "Traceback" not in outcome.err
+def splits_of(outcome: Outcome) -> list[str]:
+    return re.findall(r"^(\w+): \d+ questions of ", outcome.out, re.MULTILINE)
 
 
 # --- the verdict
@@ -81,26 +63,22 @@ def test_a_limit_that_is_missed_makes_it_fail(run: Run) -> None:
     assert outcome.exit_code == 1
     assert re.search(r"^probe\.typed +all .* upper end at most 30\.0 +FAIL *$", outcome.out, re.MULTILINE)
     assert re.search(r"^32k: FAILED, \d+ of \d+ limits are missed$", outcome.out, re.MULTILINE)
-    assert outcome.err == "next: personamem audit personamem --html audit.html  (every finding, on a page)\n"
+    assert outcome.err.endswith("next: personamem audit personamem --html audit.html  (every finding, on a page)\n")
 
 
 def test_with_limits_of_ones_own_it_may_pass_and_the_folder_is_left_alone(run: Run) -> None:
     before = contents(Path())
     outcome = run("audit", "personamem", "--gates", "lenient.yaml")
     assert outcome.exit_code == 0
+    assert splits_of(outcome) == ["32k", "12blocks"]
     assert "FAIL" not in outcome.out
     assert re.search(r"^reader\.evidence +all +100\.0 .* at least 0\.5 +pass *$", outcome.out, re.MULTILINE)
     assert contents(Path()) == before
 
 
-def test_all_splits_or_those_that_are_named(run: Run) -> None:
-    def audited(*arguments: str) -> list[str]:
-        out = run("audit", "personamem", "--gates", "lenient.yaml", *arguments).out
-        return re.findall(r"^(\w+): \d+ questions of ", out, re.MULTILINE)
-
-    assert audited() == ["32k", "12blocks"]
-    assert audited("--split", "12blocks") == ["12blocks"]
-    assert audited("--split", "12blocks", "--split", "32k") == ["12blocks", "32k"]
+def test_splits_come_in_the_order_in_which_they_are_named(run: Run) -> None:
+    outcome = run("audit", "personamem", "--gates", "lenient.yaml", "--split", "12blocks", "--split", "32k")
+    assert splits_of(outcome) == ["12blocks", "32k"]
 
 
 # --- what can be audited
@@ -148,23 +126,19 @@ def test_what_cannot_be_done_is_said_at_once(run: Run, arguments: list[str], mes
 # --- files
 
 
-def test_json_and_html_hold_every_finding(run: Run) -> None:
-    outcome = run("audit", "personamem", "--split", "32k", "--json", "audit.json", "--html", "audit.html")
-    assert outcome.err == "wrote audit.json\nwrote audit.html\n"
+@pytest.mark.parametrize(("gates", "code"), [([], 1), (["--gates", "lenient.yaml"], 0)])
+def test_json_and_html_hold_every_finding_whether_or_not_limits_are_met(run: Run, gates: list[str], code: int) -> None:
+    outcome = run("audit", "personamem", "--split", "12blocks", "--json", "audit.json", "--html", "audit.html", *gates)
+    assert outcome.exit_code == code
+    assert outcome.err.startswith("wrote audit.json\nwrote audit.html\n")
     text = Path("audit.json").read_text(encoding="utf-8")
-    assert json.loads(text) == to_json(audit(Path("personamem"), ["32k"], read_gates()))
+    assert json.loads(text)["passed"] == (code == 0)
+    assert json.loads(text) == to_json(audit(Path("personamem"), ["12blocks"], read_gates(*map(Path, gates[1:]))))
     assert text.endswith("}\n")
     page = Path("audit.html").read_text(encoding="utf-8")
     assert page.lstrip().lower().startswith("<!doctype html>")
     assert {f["check"] for f in json.loads(text)["splits"][0]["findings"]} <= set(re.findall(r"[a-z]+\.[a-z_]+", page))
     assert not list(Path().glob(".*"))
-
-
-def test_both_are_written_where_a_limit_is_missed_and_where_none_is(run: Run) -> None:
-    for gates, code in (([], 1), (["--gates", "lenient.yaml"], 0)):
-        outcome = run("audit", "personamem", "--json", "audit.json", "--html", "audit.html", *gates)
-        assert outcome.exit_code == code
-        assert json.loads(Path("audit.json").read_text(encoding="utf-8"))["passed"] == (code == 0)
 
 
 @pytest.mark.parametrize("flag", ["--json", "--html"])
@@ -178,8 +152,8 @@ def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(
 
     Path("audit.out").write_text("from before", encoding="utf-8")
     monkeypatch.setattr(Path, "write_text", full)
-    outcome = run("audit", "personamem", "--gates", "lenient.yaml", flag, "audit.out")
-    fails(outcome, "audit.out cannot be written: No space left on device")
+    outcome = run("audit", "personamem", "--split", "12blocks", "--gates", "lenient.yaml", flag, "audit.out")
+    fails(outcome._replace(out=""), "audit.out cannot be written: No space left on device")
     assert Path("audit.out").read_text(encoding="utf-8") == "from before"
     assert not list(Path().glob(".*"))
 
@@ -200,7 +174,11 @@ def test_hard_questions_are_a_subset_that_tasks_read(run: Run) -> None:
 
 def test_of_one_persona_there_are_no_hard_questions(run: Run, excerpt: Path) -> None:
     outcome = run("audit", excerpt, "--gates", "lenient.yaml", "--export-hard", "hard.json")
-    fails(outcome, "split 32k: hard questions are found with shortcuts learned on other personas", "leave out")
+    fails(
+        outcome._replace(out=""),
+        "split 32k: hard questions are found with shortcuts learned on other personas",
+        "leave out",
+    )
     assert not Path("hard.json").exists()
 
 
@@ -218,26 +196,35 @@ def test_every_flag_can_be_set_in_the_environment(run: Run, monkeypatch: pytest.
     assert Path("audit.html").exists()
 
 
-# --- what it loads
+# --- without scikit-learn
 
-WITHOUT_SKLEARN = f"import sys; sys.modules['sklearn'] = None\n{CLI}"
-
-
-def test_without_scikit_learn_it_says_what_to_install(python: Callable[..., Any], made: Path) -> None:
-    done = python(WITHOUT_SKLEARN, "audit", str(made / "personamem"), exits=1)
-    assert done.stdout == ""
-    assert done.stderr == (f"error: an audit needs sklearn, which is not installed\nhint: {install_hint('audit')}\n")
-
-
-def test_the_help_loads_nothing_heavy(python: Callable[..., Any]) -> None:
-    assert "\n  audit " in CliRunner().invoke(cli, ["--help"]).output
-    code = f"""
-import atexit, sys
-heavy = ["sklearn", "scipy", "numpy", "datasets", "lm_eval", "pandas", "pyarrow", "tiktoken", "rich", "yaml"]
-atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
-{CLI}
+WITHOUT_SKLEARN = """
+import json, sys
+sys.modules["sklearn"] = None
+from command_line import personamem
+for words in json.loads(sys.argv[1]):
+    print(json.dumps(personamem(*words)))
 """
-    assert python(code, "audit", "--help").stdout.endswith("loaded: []\n")
+
+
+@pytest.mark.slow
+def test_without_scikit_learn_it_says_what_to_install_and_build_goes_without_an_audit(
+    run: Run, python: Callable[..., Any]
+) -> None:
+    commands = [["audit", "personamem"], ["refine", "run"], ["build", "run", "--split", "12blocks", "--out", "built"]]
+    done = python(
+        WITHOUT_SKLEARN,
+        json.dumps(commands),
+        cwd=Path().resolve(),
+        PYTHONPATH=os.pathsep.join((str(ROOT), str(ROOT / "tests"))),
+    )
+    *refused, (_, out, err) = map(json.loads, done.stdout.splitlines())
+    message = f"error: an audit needs sklearn, which is not installed\nhint: {install_hint('audit')}\n"
+    assert refused == [[1, "", message]] * 2
+    assert "note: the folder gets no audit: an audit needs sklearn, which is not installed (pip " in err
+    assert "audit" not in out
+    assert not Path("built/audit.json").exists()
+    assert "This dataset was not audited." in Path("built/README.md").read_text(encoding="utf-8")
 
 
 # --- build
@@ -268,19 +255,3 @@ def test_build_stores_the_audit_and_the_card_shows_it(run: Run) -> None:
         assert f"\n| `{check}` | {cells[0]} | {cells[1]} |\n" in section, check
     assert f"**{missed} of {held} limits of the release standard are missed:**" in section
     assert section.count("\n- ") == missed
-
-
-def test_building_twice_gives_the_same_bytes_audit_included(run: Run) -> None:
-    assert run("build", "run", "--out", "built").exit_code == 0
-    before = contents(Path("built"))
-    assert {"audit.json", "README.md"} <= set(before)
-    assert run("build", "run", "--out", "built").exit_code == 0
-    assert contents(Path("built")) == before
-
-
-def test_build_without_scikit_learn_goes_without_an_audit(run: Run, python: Callable[..., Any]) -> None:
-    done = python(WITHOUT_SKLEARN, "build", "run", "--out", "built", cwd=Path().resolve())
-    assert "note: the folder gets no audit: an audit needs sklearn, which is not installed (pip " in done.stderr
-    assert "audit" not in done.stdout
-    assert not Path("built/audit.json").exists()
-    assert "This dataset was not audited." in Path("built/README.md").read_text(encoding="utf-8")

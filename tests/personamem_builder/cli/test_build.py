@@ -2,59 +2,34 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from small_runs import contents, make_run, tiny_work
+from command_line import Run, fails, personamem
+from small_runs import contents
 
 from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import chosen_sizes
-from personamem_builder.cli import main
-from personamem_builder.dataset.folder import read_manifest
-
-
-class Outcome(NamedTuple):
-    exit_code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
+from personamem_builder.manifest import read_manifest
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    store = make_run(tiny_work(), tmp_path_factory.mktemp("tiny") / "run")
+def tiny(tiny_run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = RunStore(Path(shutil.copytree(tiny_run, tmp_path_factory.mktemp("tiny") / "run")))
     assemble(store, chosen_sizes(("32k",), None, None), 2)
     assemble(store, chosen_sizes((), "12", None), 1)
     return store.folder
 
 
 @pytest.fixture
-def run(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `personamem build` in a folder that holds the assembled run `tiny`."""
     shutil.copytree(tiny, tmp_path / "tiny")
     monkeypatch.chdir(tmp_path)
 
-    def run_main(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["personamem", "build", *arguments])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return run_main
-
-
-def fails(outcome: Outcome, message: str, hint: str) -> None:
-    assert outcome.exit_code == 1
-    assert outcome.out == ""
-    assert outcome.err.splitlines()[-2].startswith(f"error: {message}")
-    assert outcome.err.splitlines()[-1].startswith(f"hint: {hint}")
-    assert "Traceback" not in outcome.err
+    return partial(personamem, "build")
 
 
 def test_it_says_what_it_made_and_what_to_type_next(run: Run) -> None:
@@ -88,9 +63,11 @@ def test_what_it_says_to_type_next_names_a_task_that_exists(run: Run) -> None:
     assert "personamem_12blocks" not in run("tiny", "--split", "12blocks").err
 
 
+@pytest.mark.slow
 def test_building_twice_is_the_same_and_needs_no_leave(run: Run) -> None:
     assert run("tiny").exit_code == 0
     before = contents(Path("personamem"))
+    assert {"audit.json", "README.md"} <= set(before)
     assert run("tiny").exit_code == 0
     assert contents(Path("personamem")) == before
 

@@ -24,17 +24,21 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return make_dataset(tmp_path_factory.mktemp("written") / "personamem")
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LoopbackHub, HubClient]]:
+    with LoopbackHub({}) as hub, HubClient(hub.url, tmp_path_factory.mktemp("client")) as client:
+        yield hub, client
+
+
 @pytest.fixture
-def hub(files: dict[str, bytes], tmp_path: Path) -> Iterator[LoopbackHub]:
+def hub(served: tuple[LoopbackHub, HubClient], files: dict[str, bytes], tmp_path: Path) -> LoopbackHub:
     newer = make_dataset(tmp_path / "newer", license="cc-by-4.0")
-    with LoopbackHub({OURS: {"v1.0.0": files, "main": newer}}) as server:
-        yield server
+    return served[0].reset({OURS: {"v1.0.0": files, "main": newer}})
 
 
 @pytest.fixture
-def client(hub: LoopbackHub, tmp_path: Path) -> Iterator[HubClient]:
-    with HubClient(hub.url, tmp_path) as process:
-        yield process
+def client(served: tuple[LoopbackHub, HubClient]) -> HubClient:
+    return served[1].forget()
 
 
 def test_download_and_diff(hub: LoopbackHub, client: HubClient, files: dict[str, bytes], tmp_path: Path) -> None:

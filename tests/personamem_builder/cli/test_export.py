@@ -1,60 +1,39 @@
 from __future__ import annotations
 
 import shutil
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
-from click.testing import CliRunner
-from small_runs import CLI, contents, make_run, tiny_work
+from command_line import Run, fails, personamem, typed
+from small_runs import contents
 
+from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import chosen_sizes
-from personamem_builder.cli import cli, main
-from personamem_builder.dataset.build import build
-
-
-class Outcome(NamedTuple):
-    exit_code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
+from personamem_builder.build.from_run import build
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `personamem export` in a folder of its own."""
     folder = tmp_path / "current"
     folder.mkdir()
     monkeypatch.chdir(folder)
 
-    def run_main(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["personamem", "export", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return run_main
+    return partial(personamem, "export")
 
 
-def test_it_says_what_it_made_and_what_to_type_next(
-    run: Run, dataset_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    outcome = run(dataset_folder, "--format", "csv", "--out", "release")
+def test_it_says_what_it_made_and_what_to_type_next(run: Run, dataset_folder: Path) -> None:
+    outcome = run(dataset_folder, "--out", "release")
     assert outcome == (
         0,
         "32k: 17 questions, 2 contexts\nrelease/questions_32k.csv, release/shared_contexts_32k.jsonl\n",
         "next: personamem import-official release --out imported\n",
     )
-    monkeypatch.setattr(sys, "argv", outcome.err.removeprefix("next: ").split())
-    with pytest.raises(SystemExit) as exited:
-        main()
-    assert not exited.value.code
-    assert "32k: 17 questions, 2 contexts, 0 mismatches" in capsys.readouterr().out
+    following = typed(outcome.err)
+    assert following.exit_code == 0
+    assert "32k: 17 questions, 2 contexts, 0 mismatches" in following.out
 
 
 def test_the_folder_is_personamem_unless_told_otherwise(
@@ -77,31 +56,23 @@ def test_every_flag_can_be_set_in_the_environment(
     assert Path("from-environment/questions_32k.csv").is_file()
     monkeypatch.setenv("PERSONAMEM_EXPORT_SPLIT", "32k 1M")
     assert "has no split '1M'" in run(dataset_folder).err
-    monkeypatch.setenv("PERSONAMEM_EXPORT_FORMAT", "xml")
-    assert "'xml' is not" in run(dataset_folder).err
-
-
-def fails(outcome: Outcome, message: str, hint: str) -> None:
-    assert outcome.exit_code == 1
-    assert outcome.out == ""
-    error, following = outcome.err.splitlines()
-    assert error.startswith(f"error: {message}")
-    assert following.startswith(f"hint: {hint}")
-    assert list(Path().iterdir()) == []
 
 
 def test_a_folder_that_is_no_dataset_is_an_error(run: Run) -> None:
     fails(run("nowhere", "--out", "release"), "nowhere is not a personamem dataset folder", "make one: personamem ")
+    assert list(Path().iterdir()) == []
 
 
 def test_a_split_that_is_not_there_is_an_error(run: Run, dataset_folder: Path) -> None:
     outcome = run(dataset_folder, "--out", "release", "--split", "1M")
     fails(outcome, f"{dataset_folder} has no split '1M', it has 32k", "choose one of these")
+    assert list(Path().iterdir()) == []
 
 
 def test_the_folder_of_the_dataset_is_not_written_into(run: Run, dataset_folder: Path) -> None:
     before = contents(dataset_folder)
     fails(run(dataset_folder, "--out", dataset_folder), f"{dataset_folder} holds something else", "choose another")
+    assert list(Path().iterdir()) == []
     assert contents(dataset_folder) == before
 
 
@@ -109,7 +80,7 @@ def test_the_folder_of_the_dataset_is_not_written_into(run: Run, dataset_folder:
     ("arguments", "complaint"),
     [
         ([], "Missing option '--out'"),
-        (["--out", "x", "--format", "xml"], "'xml' is not"),
+        (["--out", "x", "--format", "csv"], "No such option"),
         (["--aut"], "No such option"),
     ],
 )
@@ -119,20 +90,12 @@ def test_a_wrong_flag_is_a_usage_error(run: Run, dataset_folder: Path, arguments
     assert complaint in outcome.err
 
 
-def test_the_help_shows_an_example_and_loads_nothing_heavy(python: Callable[..., Any]) -> None:
-    assert "\n  personamem export personamem --out release\n" in CliRunner().invoke(cli, ["export", "--help"]).output
-    assert "\n  export " in CliRunner().invoke(cli, ["--help"]).output
-    code = f"""
-import atexit, sys
-heavy = ["torch", "datasets", "lm_eval", "matplotlib", "pandas", "numpy", "pyarrow", "tiktoken"]
-atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
-{CLI}
-"""
-    assert python(code, "export", "--help").stdout.endswith("loaded: []\n")
+def test_the_help_shows_an_example() -> None:
+    assert "\n  personamem export personamem --out release\n" in personamem("export", "--help").out
 
 
-def test_a_split_that_import_official_does_not_read_is_noted(run: Run, tmp_path: Path) -> None:
-    store = make_run(tiny_work(), tmp_path / "run")
+def test_a_split_that_import_official_does_not_read_is_noted(run: Run, tiny_run: Path, tmp_path: Path) -> None:
+    store = RunStore(Path(shutil.copytree(tiny_run, tmp_path / "run")))
     assemble(store, chosen_sizes([], "3", None), 1, 1)
     build(store, tmp_path / "personamem")
     outcome = run(tmp_path / "personamem", "--out", "release")

@@ -2,45 +2,30 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from small_runs import CLI, TINY, contents, make_run, tiny_work
+from command_line import Run, fails, personamem, typed
+from small_runs import TINY, contents
 
 from generation.records import QUESTION_TYPES
-from personamem_builder.cli import cli, main
 
-
-class Outcome(NamedTuple):
-    exit_code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
 Python = Callable[..., Any]
 
 COUNTS = {"personas": 2, "histories": 2, "sessions": 32, "questions": 56, "fillers": 60}
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `personamem generate` in a folder of its own."""
     folder = tmp_path / "current"
     folder.mkdir()
     monkeypatch.chdir(folder)
 
-    def run_main(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["personamem", "generate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return run_main
+    return partial(personamem, "generate")
 
 
 @pytest.fixture
@@ -55,32 +40,19 @@ def config(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def fails(outcome: Outcome, message: str, hint: str) -> None:
-    assert outcome.exit_code == 1
-    assert outcome.out == ""
-    assert outcome.err.splitlines()[-2].startswith(f"error: {message}")
-    assert outcome.err.splitlines()[-1].startswith(f"hint: {hint}")
-    assert "Traceback" not in outcome.err
-
-
-def test_it_says_what_it_made_and_what_to_type_next(run: Run, tmp_path: Path) -> None:
+def test_it_says_what_it_made_and_what_to_type_next(run: Run, tiny_run: Path) -> None:
     outcome = run(TINY, "--out", "mine")
     assert outcome.exit_code == 0
     # Data goes to stdout, talk to stderr.
     assert outcome.out == "mine: 2 personas, 2 histories, 32 sessions, 56 questions, 60 fillers\n"
     assert outcome.err == "next: personamem timeline mine --persona 0 --topic foodRecommendation\n"
-    assert contents(Path("mine")) == contents(make_run(tiny_work(), tmp_path / "direct").folder)
+    assert contents(Path("mine")) == contents(tiny_run)
 
 
-def test_what_it_says_to_type_next_can_be_typed(
-    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    following = run(TINY, "--out", "mine").err.removeprefix("next: ").split()
-    monkeypatch.setattr(sys, "argv", following)
-    with pytest.raises(SystemExit) as exited:
-        main()
-    assert not exited.value.code
-    assert "foodRecommendation" in capsys.readouterr().out
+def test_what_it_says_to_type_next_can_be_typed(run: Run) -> None:
+    following = typed(run(TINY, "--out", "mine").err)
+    assert following.exit_code == 0
+    assert "foodRecommendation" in following.out
 
 
 def test_the_folder_is_named_after_the_configuration_unless_told_otherwise(run: Run) -> None:
@@ -287,36 +259,10 @@ def test_a_wrong_flag_is_a_usage_error(run: Run, arguments: list[str], complaint
 
 
 def test_the_help_names_the_defaults_and_shows_examples() -> None:
-    result = CliRunner().invoke(cli, ["generate", "--help"])
+    result = personamem("generate", "--help")
     assert result.exit_code == 0
-    lines = [line.strip() for line in result.output.splitlines()]
+    lines = [line.strip() for line in result.out.splitlines()]
     assert "personamem generate examples/tiny.yaml --preview" in lines
     assert "personamem generate examples/full.yaml --out runs/full --workers 2" in lines
-    assert "[default: runs/NAME of CONFIG]" in re.sub(r"\s+", " ", result.output)
-    assert "[default: offline]" in re.sub(r"\s+", " ", result.output)
-
-
-@pytest.mark.parametrize("command", ["generate", "timeline"])
-def test_the_help_of_all_commands_lists_them(command: str) -> None:
-    assert f"\n  {command} " in CliRunner().invoke(cli, ["--help"]).output
-
-
-@pytest.mark.parametrize("command", ["generate", "timeline"])
-def test_the_help_loads_nothing_heavy(python: Python, command: str) -> None:
-    code = f"""
-import atexit, sys
-heavy = ["torch", "datasets", "lm_eval", "matplotlib", "pandas", "numpy", "pyarrow", "tiktoken"]
-atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
-{CLI}
-"""
-    assert python(code, command, "--help").stdout.endswith("loaded: []\n")
-
-
-def test_a_run_loads_nothing_heavy_but_the_tokenizer(python: Python) -> None:
-    code = f"""
-import atexit, sys
-heavy = ["torch", "datasets", "lm_eval", "matplotlib", "pandas", "numpy", "pyarrow"]
-atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
-{CLI}
-"""
-    assert python(code, "generate", str(TINY)).stdout.endswith("loaded: []\n")
+    assert "[default: runs/NAME of CONFIG]" in re.sub(r"\s+", " ", result.out)
+    assert "[default: offline]" in re.sub(r"\s+", " ", result.out)

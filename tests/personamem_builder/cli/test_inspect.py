@@ -3,33 +3,15 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
-from small_datasets import make_dataset
-from small_runs import CLI, contents
+from command_line import Run, fails, personamem, started, typed
+from small_runs import contents
 
-from personamem_builder.cli import cli, main
 from personamem_builder.dataset.load import iter_examples
-
-
-class Outcome(NamedTuple):
-    exit_code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A generated dataset; tests leave it as it is."""
-    return make_dataset(tmp_path_factory.mktemp("generated"))
 
 
 @pytest.fixture(scope="module")
@@ -39,19 +21,13 @@ def row(generated: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `personamem inspect` in a folder of its own."""
     folder = tmp_path / "current"
     folder.mkdir()
     monkeypatch.chdir(folder)
 
-    def run_main(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["personamem", "inspect", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return run_main
+    return partial(personamem, "inspect")
 
 
 def test_a_question_is_shown_on_stdout_and_nothing_is_changed(run: Run, generated: Path, row: dict[str, Any]) -> None:
@@ -85,7 +61,7 @@ def test_the_history_as_messages_and_nothing_else(run: Run, generated: Path, row
 
 
 def test_without_a_question_it_lists_some_and_says_what_to_type_next(
-    run: Run, generated: Path, row: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    run: Run, generated: Path, row: dict[str, Any]
 ) -> None:
     outcome = run(generated)
     lines = outcome.out.splitlines()
@@ -93,11 +69,9 @@ def test_without_a_question_it_lists_some_and_says_what_to_type_next(
     pattern = rf"{row['question_id']} +{row['question_type']} +{row['topic']} +\d+ sessions?, [\d,]+ tokens \(.*%.*\)"
     assert re.fullmatch(pattern, lines[0])
     assert outcome.err == f"next: personamem inspect {generated} --split 32k --question {row['question_id']}\n"
-    monkeypatch.setattr(sys, "argv", outcome.err.removeprefix("next: ").split())
-    with pytest.raises(SystemExit) as exited:
-        main()
-    assert not exited.value.code
-    assert capsys.readouterr().out.startswith(f"question  {row['question_id']} (32k)\n")
+    following = typed(outcome.err)
+    assert following.exit_code == 0
+    assert following.out.startswith(f"question  {row['question_id']} (32k)\n")
 
 
 def test_the_official_data_is_shown_too(run: Run, dataset_folder: Path) -> None:
@@ -116,14 +90,6 @@ def test_every_flag_can_be_set_in_the_environment(
     monkeypatch.setenv("PERSONAMEM_INSPECT_QUESTION", row["question_id"])
     monkeypatch.setenv("PERSONAMEM_INSPECT_FORMAT", "api_dict")
     assert json.loads(run().out) == row["context"]
-
-
-def fails(outcome: Outcome, message: str, hint: str) -> None:
-    assert outcome.exit_code == 1
-    assert outcome.out == ""
-    error, following = outcome.err.splitlines()
-    assert error.startswith(f"error: {message}")
-    assert following.startswith(f"hint: {hint}")
 
 
 @pytest.mark.parametrize(
@@ -161,28 +127,18 @@ def test_a_wrong_flag_is_a_usage_error(run: Run, generated: Path, arguments: lis
     assert outcome.out == ""
 
 
-def test_the_help_shows_examples_and_loads_nothing_heavy(python: Callable[..., Any]) -> None:
-    output = CliRunner().invoke(cli, ["inspect", "--help"]).output
+def test_the_help_shows_examples() -> None:
+    output = personamem("inspect", "--help").out
     assert re.search(r"^  personamem inspect personamem --split 32k --question ", output, re.MULTILINE)
-    assert "\n  inspect " in CliRunner().invoke(cli, ["--help"]).output
-    code = f"""
-import atexit, sys
-heavy = ["torch", "datasets", "lm_eval", "matplotlib", "pandas", "numpy", "pyarrow", "tiktoken", "rich"]
-atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
-{CLI}
-"""
-    assert python(code, "inspect", "--help").stdout.endswith("loaded: []\n")
 
 
-def test_a_pipe_that_is_closed_is_no_error(python: Callable[..., Any], generated: Path, row: dict[str, Any]) -> None:
-    code = """
-import subprocess, sys
-command = [sys.executable, "-c", sys.argv[1], "inspect", *sys.argv[2:]]
-with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-    process.stdout.readline()
-    process.stdout.close()
-    print("Traceback" in process.stderr.read())
-"""
-    for flags in (["--full"], ["--format", "string"]):
-        done = python(code, CLI, str(generated), "--question", row["question_id"], *flags)
-        assert done.stdout == "False\n"
+@pytest.mark.parametrize("flags", [["--full"], ["--format", "string"]])
+def test_a_pipe_that_is_closed_is_no_error(
+    generated: Path, row: dict[str, Any], tmp_path: Path, flags: list[str]
+) -> None:
+    with started(tmp_path, "inspect", generated, "--question", row["question_id"], *flags) as command:
+        assert command.process.stdout
+        assert command.process.stderr
+        command.process.stdout.readline()
+        command.process.stdout.close()
+        assert "Traceback" not in command.process.stderr.read()

@@ -6,23 +6,25 @@ import errno
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import personamem
+from command_line import personamem, started
 from loopback_llm import LoopbackLLM, Reply
 from scripted_model import replies_of
-from small_runs import CLI, TINY, contents, make_run, tiny_work
+from small_runs import CLI, TINY, contents, tiny_work
 
 from generation.config import LLMConfig
+from generation.run_lock import writing_to
 from generation.store import RunStore
+from personamem_builder.cli import _COMMANDS
 
 ROOT = Path(__file__).parents[3]
 KEPT = "interrupted: what was finished is kept in run; the same command goes on from there\n"
@@ -30,63 +32,11 @@ KEPT = "interrupted: what was finished is kept in run; the same command goes on 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 
 
-class Started:
-    """A command in a session of its own, as a terminal gives it one."""
-
-    def __init__(self, folder: Path, *arguments: str | Path, **env: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", CLI, *map(str, arguments)],
-            cwd=folder,
-            env={k: v for k, v in os.environ.items() if not k.startswith("PERSONAMEM_")}
-            | {"PYTHONPATH": str(ROOT)}
-            | env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-
-    def wait_for(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 60
-        while not condition():
-            assert self.process.poll() is None, self.process.communicate()
-            assert time.monotonic() < end
-            time.sleep(0.005)
-
-    def send(self, number: int, *, to_group: bool) -> None:
-        (os.killpg if to_group else os.kill)(self.process.pid, number)
-
-    def ends(self, seconds: float = 30) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=seconds)
-        return self.process.returncode, out, err
-
-    def leaves_nobody(self) -> bool:
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
-            try:
-                os.killpg(self.process.pid, 0)
-            except ProcessLookupError:
-                return True
-            time.sleep(0.02)
-        return False
-
-
-@contextmanager
-def started(folder: Path, *arguments: str | Path, **env: str) -> Iterator[Started]:
-    command = Started(folder, *arguments, **env)
-    try:
-        yield command
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(command.process.pid, signal.SIGKILL)
-        command.process.communicate()
-
-
 @pytest.fixture(scope="module")
 def longer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A configuration whose run lasts long enough to be interrupted."""
     path = tmp_path_factory.mktemp("longer") / "longer.yaml"
-    path.write_text(TINY.read_text().replace("personas: 2", "personas: 40"))
+    path.write_text(TINY.read_text().replace("personas: 2", "personas: 12"))
     return path
 
 
@@ -98,21 +48,33 @@ def is_writing(folder: Path) -> Callable[[], bool]:
 # --- signals
 
 
-@pytest.mark.parametrize("to_group", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "workers", "to_group"),
+    [
+        (signal.SIGTERM, "1", True),
+        *(
+            pytest.param(*rest, marks=pytest.mark.slow)
+            for rest in (
+                (signal.SIGINT, "1", True),
+                (signal.SIGINT, "2", True),
+                (signal.SIGTERM, "2", True),
+                *((number, workers, False) for number in (signal.SIGINT, signal.SIGTERM) for workers in ("1", "2")),
+            )
+        ),
+    ],
+)
 def test_a_run_that_is_interrupted_says_what_is_kept(
-    longer: Path, tmp_path: Path, number: int, status: int, workers: str, to_group: bool
+    longer: Path, tmp_path: Path, number: int, workers: str, to_group: bool
 ) -> None:
     with started(tmp_path, "generate", longer, "--out", "run", "--workers", workers) as command:
         command.wait_for(is_writing(tmp_path))
         command.send(number, to_group=to_group)
-        assert command.ends() == (status, "", KEPT)
+        assert command.ends() == (128 + number, "", KEPT)
         assert command.leaves_nobody()
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == {".lock", "config.json", "stages"}
-    with started(tmp_path, "generate", longer, "--out", "run") as command:  # it is not locked
-        command.wait_for(lambda: (tmp_path / "run" / ".lock.json").exists())
+    with writing_to(tmp_path / "run"):
+        pass  # it is not locked
 
 
 @pytest.mark.slow
@@ -140,6 +102,7 @@ def test_a_second_interruption_changes_nothing_but_the_time(longer: Path, tmp_pa
         assert command.leaves_nobody()
 
 
+@pytest.mark.slow
 def test_an_interruption_does_not_wait_for_a_model_that_says_nothing(tmp_path: Path) -> None:
     with LoopbackLLM(lambda body: Reply("late", delay=300)) as server:
         env = {"OPENAI_API_KEY": "sk-nobody-may-see-this", "OPENAI_BASE_URL": server.base_url}
@@ -167,12 +130,16 @@ def test_a_command_that_writes_nothing_says_so(longer: Path, tmp_path: Path) -> 
 # --- two at a time
 
 
-def test_of_two_runs_in_one_folder_one_is_refused_and_nothing_is_paid_twice(tmp_path: Path) -> None:
-    work = tiny_work(llm=LLMConfig())._replace(backend="openai:parrot")
-    good = replies_of(work)
-    with LoopbackLLM(lambda body: Reply(good[str(body["messages"][0]["content"])], delay=0.01)) as server:
+@pytest.mark.slow
+def test_of_two_runs_in_one_folder_one_is_refused_and_nothing_is_paid_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "one.yaml"
+    config.write_text(TINY.read_text().replace("personas: 2", "personas: 1").replace("fillers: 60", "fillers: 4"))
+    good = replies_of(tiny_work(personas=1, fillers=4, llm=LLMConfig())._replace(backend="openai:parrot"))
+    with LoopbackLLM(lambda body: Reply(good[str(body["messages"][0]["content"])], delay=0.05)) as server:
         env = {"OPENAI_API_KEY": "sk-nobody-may-see-this", "OPENAI_BASE_URL": server.base_url}
-        arguments = ("generate", TINY, "--out", "run", "--backend", "openai:parrot")
+        arguments = ("generate", config, "--out", "run", "--backend", "openai:parrot")
         with started(tmp_path, *arguments, **env) as first, started(tmp_path, *arguments, **env) as second:
             ends = sorted([(*first.ends(120), first.process.pid), (*second.ends(120), second.process.pid)])
         assert [status for status, *_ in ends] == [0, 1]
@@ -180,17 +147,19 @@ def test_of_two_runs_in_one_folder_one_is_refused_and_nothing_is_paid_twice(tmp_
         paid = len(server.requests)
         prompts = {json.dumps(request.body, sort_keys=True) for request in server.requests}
         assert paid == len(prompts)
-        with started(tmp_path, *arguments, **env) as again:
-            assert again.ends(120)[0] == 0
+        monkeypatch.chdir(tmp_path)
+        assert personamem(*arguments, **env).exit_code == 0
         assert len(server.requests) == paid
 
 
 @pytest.mark.parametrize(
     "command", [("assemble", "RUN", "--n-blocks", "3"), ("refine", "RUN", "--rounds", "0"), ("build", "RUN")]
 )
-def test_every_command_that_needs_the_run_to_itself_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
-    folder = tmp_path / "run"
-    store = make_run(tiny_work(), folder)
+def test_every_command_that_needs_the_run_to_itself_is_refused(
+    tiny_run: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    folder = Path(shutil.copytree(tiny_run, tmp_path / "run"))
+    store = RunStore(folder)
     hold = "import sys; from pathlib import Path; from generation.run_lock import writing_to\n"
     hold += "with writing_to(Path(sys.argv[1])): print(1, flush=True); sys.stdin.read()"
     holder = subprocess.Popen(
@@ -212,6 +181,11 @@ def test_every_command_that_needs_the_run_to_itself_is_refused(tmp_path: Path, c
 
 
 # --- what is printed
+
+
+def test_the_help_lists_all_commands() -> None:
+    shown = personamem("--help").out
+    assert [name for name in _COMMANDS if f"\n  {name} " not in shown] == []
 
 
 def test_a_reader_that_goes_away_is_no_error_with_a_traceback(tmp_path: Path) -> None:

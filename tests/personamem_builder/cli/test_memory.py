@@ -10,14 +10,9 @@ from typing import Any
 import pytest
 import small_memories
 from command_line import Outcome, personamem
-from small_datasets import make_dataset
 
 from personamem_builder.dataset.load import iter_examples
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_dataset(tmp_path_factory.mktemp("generated"))
+from personamem_builder.memory.controls import CONTROLS
 
 
 @pytest.fixture(autouse=True)
@@ -66,8 +61,15 @@ def test_rules_read_what_was_found_and_fall_between_the_oracle_and_another_user(
     assert 0.1 < found["bm25"]["evidence recall"] < 1.0
 
 
+def test_the_help_names_the_controls_that_are_measured() -> None:
+    told = " ".join(personamem("memory", "run", "--help").out.split())
+    named = re.search(r"or a control: ([a-z, -]+)\.", told)
+    assert named
+    assert {*named[1].split(", ")} == {name for name, control in CONTROLS.items() if control.is_measured}
+
+
 def test_a_system_that_returns_everything_is_told_so(generated: Path) -> None:
-    outcome = run(generated, "bm25", "--k", "100000")
+    outcome = run(generated, "bm25", "--k", "1000", "--set", "unit=session")
     assert "It returns nearly all of the history" in outcome.out
     assert "It returns nearly all" not in run(generated, "bm25", "--k", "3").out
 
@@ -100,6 +102,7 @@ def test_a_cheat_is_called_one(generated: Path, tmp_path: Path) -> None:
     assert f"TAINTED: {tmp_path / 'last'}" not in compared.out
 
 
+@pytest.mark.slow
 def test_two_systems_are_compared_in_pairs(generated: Path, tmp_path: Path) -> None:
     run(generated, "bm25", "--k", "2", "--out", tmp_path / "a")
     run(generated, "bm25", "--k", "8", "--set", "unit=message", "--out", tmp_path / "b")
@@ -154,7 +157,11 @@ def test_bad_input_is_an_error(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("broken", ["search", "add_session", "2"], ids=["queries", "sessions", "one session"])
+@pytest.mark.parametrize(
+    "broken",
+    ["search", *(pytest.param(broken, marks=pytest.mark.slow) for broken in ("add_session", "2"))],
+    ids=["queries", "sessions", "one session"],
+)
 def test_a_run_with_failures_fails_and_the_same_command_mends_it(generated: Path, tmp_path: Path, broken: str) -> None:
     expected = run(generated, "small_memories:Flaky", "--out", tmp_path / "sound", "--json")
     assert expected.exit_code == 0

@@ -14,8 +14,9 @@ from loopback_hub import LoopbackHub
 from small_datasets import make_dataset
 
 from generation.errors import UserError
-from personamem_builder.dataset.folder import AUDIT, read_manifest
-from personamem_builder.publish.release import Wishes, prepare
+from personamem_builder.dataset.folder import AUDIT
+from personamem_builder.manifest import read_manifest
+from personamem_builder.publish.release import ReleaseRequest, prepare_release
 
 REPO = "org/personamem"
 
@@ -28,10 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LoopbackH
 
 @pytest.fixture
 def hub(served: tuple[LoopbackHub, HubClient]) -> LoopbackHub:
-    served[0].revive()
-    served[0].repos.clear()
-    served[0].requests.clear()
-    return served[0]
+    return served[0].reset({})
 
 
 class Here:
@@ -156,6 +154,7 @@ def test_what_people_wrote_on_the_card_is_kept(run: Here, hub: LoopbackHub, firs
     assert on_hub(hub, "v2.0.0")["README.md"].decode().endswith("\n## Thanks\n\nTo all who helped.\n")
 
 
+@pytest.mark.slow
 def test_a_push_that_was_interrupted_is_finished_by_the_same_command(
     run: Here, hub: LoopbackHub, first: Path, second: Path
 ) -> None:
@@ -215,7 +214,7 @@ def test_without_an_audit_that_passed_it_is_refused_or_says_so(
 def test_a_damaged_audit_is_named(first: Path, text: str, fault: str) -> None:
     (first / AUDIT).write_text(text, encoding="utf-8")
     with pytest.raises(UserError) as raised:
-        prepare(first, Wishes(REPO, "v1.0.0"))
+        prepare_release(first, ReleaseRequest(REPO, "v1.0.0"))
     assert str(first / AUDIT) in raised.value.message
     assert fault in raised.value.message
     assert "personamem audit" in raised.value.hint

@@ -8,27 +8,16 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
-from click.testing import CliRunner
+from command_line import Run, fails, personamem
 from loopback_llm import LoopbackLLM, Reply
-from small_leaks import make_fair_run, plant, questions_of
-from small_runs import CLI, TINY, contents
+from small_leaks import plant, questions_of
+from small_runs import CLI, TINY, contents, make_run, tiny_work
 
 from generation.config import load_config
-from generation.resources import install_hint
 from generation.store import RunStore
-from personamem_builder.cli import cli, main
-
-
-class Outcome(NamedTuple):
-    exit_code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
 
 LENIENT = "probe.*: {all: {lower_above_chance: 0.02}}\n"
 """Limits that few fair questions meet. The release standard asks more of probes than some hundred can show."""
@@ -38,32 +27,18 @@ LENIENT = "probe.*: {all: {lower_above_chance: 0.02}}\n"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a run whose right options are the longest; tests leave it as it is."""
     folder = tmp_path_factory.mktemp("made")
-    plant(make_fair_run(folder / "run"))
+    plant(make_run(tiny_work(personas=4, fillers=4), folder / "run"))
     return folder
 
 
 @pytest.fixture
-def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `personamem` in a folder with the run `run` and gates `lenient.yaml`."""
     shutil.copytree(made, tmp_path / "current")
     monkeypatch.chdir(tmp_path / "current")
     Path("lenient.yaml").write_text(LENIENT, encoding="utf-8")
 
-    def run_main(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["personamem", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return run_main
-
-
-def fails(outcome: Outcome, message: str, hint: str = "") -> None:
-    assert outcome.exit_code == 1
-    assert outcome.out == ""
-    assert f"error: {message}" in outcome.err
-    assert f"hint: {hint}" in outcome.err or not hint
-    assert "Traceback" not in outcome.err
+    return personamem
 
 
 def test_it_says_what_it_did_and_what_to_type_next(run: Run, python: Callable[..., Any], tmp_path: Path) -> None:
@@ -73,7 +48,7 @@ def test_it_says_what_it_did_and_what_to_type_next(run: Run, python: Callable[..
     count = len(questions_of(RunStore(Path("run"))))
     assert re.search(r"^probes: 4 limits missed at first, 0 now$", outcome.out, re.MULTILINE)
     assert re.search(rf"^all +{count} +{count} +0 +0 +{count}$", outcome.out, re.MULTILINE)
-    assert outcome.err == "next: personamem assemble run\n"
+    assert outcome.err.endswith("next: personamem assemble run\n")
 
     again = run("refine", "run", "--gates", "lenient.yaml", "--rounds", "1")
     assert again.out == f"run: was refined like this before; nothing was done\n{outcome.out}"
@@ -108,7 +83,7 @@ def test_what_is_dropped_and_what_is_still_missed(run: Run) -> None:
     assert outcome.exit_code == 0
     told = json.loads(outcome.out)
     assert told["all"]["made"] == told["all"]["dropped"]["probe"] + told["all"]["kept"]
-    assert told["all"]["dropped"]["probe"] > 10
+    assert told["all"]["dropped"]["probe"] > 5
     assert (
         told["missed_at_first"]
         == told["missed_at_last"]
@@ -118,7 +93,7 @@ def test_what_is_dropped_and_what_is_still_missed(run: Run) -> None:
     assert "personamem audit run\n" in outcome.err
     audited = run("audit", "run", "--gates", "lenient.yaml")
     assert audited.exit_code == 1
-    assert f"run: {told['all']['kept']} questions of 6 personas" in audited.out
+    assert f"run: {told['all']['kept']} questions of 4 personas" in audited.out
 
 
 def test_the_no_context_filter(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,16 +124,16 @@ def test_the_no_context_filter(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
         (["run", "--backend", "sessions=offline"], "--backend sessions=offline: only questions are rewritten", "leave"),
         (["run", "--no-context", "parrot"], "there is no backend 'parrot'", "give one of openai:MODEL"),
         (["run", "--no-context", "openai:x", "--votes", "3"], "--at-least must be from 1 to --votes, 3", "so many"),
-        (["run", "--no-context", "openai:x", "--votes", "0"], "--votes must be from 1 to 24", ""),
-        (["run", "--no-context", "openai:x"], "OPENAI_API_KEY", ""),
-        (["run", "--backend", "questions=openai:x"], "OPENAI_API_KEY", ""),
-        (["run", "--no-context", "openai:x", "--budget", "0"], "--budget must be above 0", ""),
+        (["run", "--no-context", "openai:x", "--votes", "0"], "--votes must be from 1 to 24", None),
+        (["run", "--no-context", "openai:x"], "OPENAI_API_KEY", None),
+        (["run", "--backend", "questions=openai:x"], "OPENAI_API_KEY", None),
+        (["run", "--no-context", "openai:x", "--budget", "0"], "--budget must be above 0", None),
         (["run", "--no-context", "openai:x", "--budget", "5"], "--budget needs the price of x", "add it to llm.prices"),
-        (["run", "--config", "absent.yaml"], "absent.yaml: No such file", ""),
+        (["run", "--config", "absent.yaml"], "absent.yaml: No such file", None),
     ],
 )
 def test_what_cannot_be_done_is_said_at_once(
-    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str, hint: str
+    run: Run, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str, hint: str | None
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     before = contents(Path("run"))
@@ -184,19 +159,3 @@ def test_a_run_of_another_configuration_or_with_banks_of_its_own(run: Run, tmp_p
     assert run("refine", "mine", "--config", "mine.yaml", "--gates", "none.yaml").exit_code == 0
     Path("food.yaml").write_text(text.replace("id: foodRecommendation", "id: myFood", 1) + "\n# edited\n")
     fails(run("refine", "mine", "--config", "mine.yaml"), "mine was not made from mine.yaml: banks differ")
-
-
-def test_without_scikit_learn_it_says_what_to_install(python: Callable[..., Any], made: Path) -> None:
-    done = python(f"import sys; sys.modules['sklearn'] = None\n{CLI}", "refine", str(made / "run"), exits=1)
-    assert done.stderr == (f"error: an audit needs sklearn, which is not installed\nhint: {install_hint('audit')}\n")
-
-
-def test_the_help_loads_nothing_heavy(python: Callable[..., Any]) -> None:
-    assert "\n  refine " in CliRunner().invoke(cli, ["--help"]).output
-    code = f"""
-import atexit, sys
-heavy = ["sklearn", "scipy", "numpy", "datasets", "lm_eval", "pandas", "pyarrow", "tiktoken", "openai"]
-atexit.register(lambda: print("loaded:", [name for name in heavy if name in sys.modules]))
-{CLI}
-"""
-    assert python(code, "refine", "--help").stdout.endswith("loaded: []\n")

@@ -3,47 +3,29 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from click.testing import CliRunner
-from small_runs import make_run, tiny_work
+from command_line import Run, fails, personamem
+from small_runs import tiny_work
 
 from generation.records import Persona
 from generation.resources import install_hint
 from generation.store import RunStore
-from personamem_builder.cli import cli, main
-
-
-class Outcome(NamedTuple):
-    exit_code: int
-    out: str
-    err: str
-
-
-Run = Callable[..., Outcome]
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of `examples/tiny.yaml`; tests leave it as it is."""
-    return make_run(tiny_work(), tmp_path_factory.mktemp("tiny") / "run").folder
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def folder(tiny_run: Path) -> Path:
+    return tiny_run
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run `personamem timeline` in a folder of its own."""
     monkeypatch.chdir(tmp_path)
 
-    def run_main(*arguments: str | Path) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["personamem", "timeline", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exited:
-            main()
-        return Outcome(exited.value.code or 0, *capsys.readouterr())  # type: ignore[arg-type]
-
-    return run_main
+    return partial(personamem, "timeline")
 
 
 def test_the_text_goes_to_stdout(run: Run, folder: Path, tmp_path: Path) -> None:
@@ -71,13 +53,6 @@ def test_a_picture_is_written_as_well(run: Run, folder: Path, tmp_path: Path, na
     assert (tmp_path / name).stat().st_size > 10_000
 
 
-def fails(outcome: Outcome, message: str, hint: str) -> None:
-    assert outcome.exit_code == 1
-    assert outcome.err.splitlines()[-2].startswith(f"error: {message}")
-    assert outcome.err.splitlines()[-1].startswith(f"hint: {hint}")
-    assert "Traceback" not in outcome.err
-
-
 def test_a_topic_that_the_run_lacks_is_an_error(run: Run, folder: Path) -> None:
     fails(run(folder, "--topic", "chess"), "persona 0 has no topic 'chess'", "its topics are ")
 
@@ -94,14 +69,14 @@ def test_a_folder_without_a_run_is_an_error(run: Run, tmp_path: Path) -> None:
 
 def test_another_ending_is_an_error(run: Run, folder: Path) -> None:
     outcome = run(folder, "--topic", "writing", "--out", "picture.jpg")
-    fails(outcome, "picture.jpg: a picture ends in .svg or .png", "give such a name to --out")
+    fails(outcome._replace(out=""), "picture.jpg: a picture ends in .svg or .png", "give such a name to --out")
 
 
 def test_without_matplotlib_the_text_is_still_shown(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     outcome = run(folder, "--topic", "writing", "--out", "picture.svg")
     assert "(persona 0), writing" in outcome.out
-    fails(outcome, "drawing needs matplotlib", install_hint("plots"))
+    fails(outcome._replace(out=""), "drawing needs matplotlib", install_hint("plots"))
 
 
 def test_an_interrupted_run_says_to_finish_it(run: Run, tmp_path: Path) -> None:
@@ -116,10 +91,10 @@ def test_every_flag_can_be_set_in_the_environment(run: Run, folder: Path, monkey
 
 
 def test_the_help_shows_an_example() -> None:
-    result = CliRunner().invoke(cli, ["timeline", "--help"])
+    result = personamem("timeline", "--help")
     assert result.exit_code == 0
-    assert re.search(r"^  personamem timeline runs/full .*--topic travelPlanning", result.output, re.MULTILINE)
-    assert "[default: 0]" in result.output
+    assert re.search(r"^  personamem timeline runs/full .*--topic travelPlanning", result.out, re.MULTILINE)
+    assert "[default: 0]" in result.out
 
 
 def test_the_run_is_left_as_it_was(run: Run, folder: Path) -> None:

@@ -14,21 +14,15 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import personamem
 from damaged_data import CONTEXTS, QUESTIONS, Rows, damaged, seal, with_bytes, with_table
-from small_datasets import make_dataset
 
 import personamem_builder
 from generation.errors import UserError
-from personamem_builder.dataset import check
+from personamem_builder.dataset import context_index, tables
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA
 
 NAN, INF = float("nan"), float("inf")
 ONE_SESSION = {"session_starts": [0], "session_topics": [""], "session_dates": [""]}
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_dataset(tmp_path_factory.mktemp("generated"))
 
 
 def error_of(folder: Path) -> str:
@@ -200,10 +194,10 @@ def test_a_file_without_rows_or_with_too_many(
     generated: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "has 0 rows" in error_of(with_table(generated, tmp_path / "d", name, lambda table: table.slice(0, 0)))
-    monkeypatch.setattr(check, "MAX_ROWS", 1)
-    check._index.cache_clear()
+    monkeypatch.setattr(tables, "MAX_ROWS", 1)
+    context_index._index.cache_clear()
     assert "rows; it must have 1 to 1" in error_of(generated)
-    check._index.cache_clear()
+    context_index._index.cache_clear()
 
 
 def test_a_small_file_of_billions_of_characters_is_refused(generated: Path, tmp_path: Path) -> None:
@@ -296,7 +290,7 @@ def test_every_command_finds_it_before_it_does_anything(
 ) -> None:
     if command == "eval":
         pytest.importorskip("lm_eval")
-    monkeypatch.setattr("personamem_builder.publish.push.current_version", lambda *_: None)
+    monkeypatch.setattr("personamem_builder.publish.plan.current_version", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     damaged(generated, tmp_path / "d", name, damage)
     outcome = personamem(*(argument.replace("DATA", "d") for argument in COMMANDS[command]))

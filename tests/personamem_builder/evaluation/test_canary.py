@@ -13,8 +13,8 @@ from lm_eval.api.model import LM
 from lm_eval.api.registry import register_model
 
 from generation.errors import UserError
+from personamem_builder.build.write import CANARY
 from personamem_builder.cli import cli
-from personamem_builder.dataset.write import CANARY
 from personamem_builder.evaluation.canary import GUID, PREFIX, in_words, load_model, measure, random_guids
 
 

@@ -21,7 +21,7 @@ from loopback_chat import Answer, LoopbackChat, Message
 
 from generation.errors import UserError
 from generation.resources import data_dir
-from personamem_builder.dataset.official import import_release
+from personamem_builder.build.from_official import import_release
 from personamem_builder.evaluation import endpoints  # noqa: F401 (registers models that the examples name)
 from personamem_builder.evaluation.run import run_lm_eval
 

@@ -25,7 +25,8 @@ from generation.errors import UserError
 from generation.http import MAX_REPLY_BYTES
 from personamem_builder.evaluation.chat_client import ChatClient, Endpoint
 from personamem_builder.evaluation.endpoints import AnthropicEndpoint, ChatEndpoint
-from personamem_builder.evaluation.reply import Outcome, Reply
+from personamem_builder.evaluation.responses import Reply
+from personamem_builder.schema import AnswerOutcome
 
 ROOT = Path(__file__).parents[3]
 KEY = "sk-SeCrEt-0123456789abcdef"
@@ -166,7 +167,7 @@ def test_replies_come_in_the_order_of_the_questions_and_are_kept_as_they_come(mo
         (error(400, "The prompt was flagged.", "content_filter"), "refused", ""),
     ],
 )
-def test_what_a_reply_is(fault: Raw, outcome: Outcome, text: str, at_once: int) -> None:
+def test_what_a_reply_is(fault: Raw, outcome: AnswerOutcome, text: str, at_once: int) -> None:
     with LoopbackChat(second(fault)) as server:
         model = chat_model(server, num_concurrent=at_once)
         replies = ask(model)
@@ -226,7 +227,7 @@ def test_what_fails_is_tried_again_and_then_no_answer(fault: Raw, reason: str, w
         (Raw({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, 529), "failed", ""),
     ],
 )
-def test_what_a_reply_of_anthropic_is(fault: Raw, outcome: Outcome, text: str) -> None:
+def test_what_a_reply_of_anthropic_is(fault: Raw, outcome: AnswerOutcome, text: str) -> None:
     with LoopbackChat(second(fault)) as server:
         replies = ask(claude(server))
     assert [(reply.outcome, str(reply)) for reply in replies] == [

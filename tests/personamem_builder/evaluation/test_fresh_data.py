@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import personamem
 from lm_eval import simple_evaluate
 from lm_eval.tasks import TaskManager
-from small_runs import CLI, TINY
+from small_runs import TINY
 
 from generation.errors import UserError
 from generation.resources import data_dir
-from personamem_builder.dataset.folder import read_manifest
-from personamem_builder.dataset.fresh import fresh_dataset, read_recipe
+from personamem_builder.build.on_demand import fresh_source, read_recipe
 from personamem_builder.evaluation.run import run_lm_eval
-from personamem_builder.report.runs import read_runs
+from personamem_builder.results.runs import read_runs
 
 Python = Callable[..., Any]
 
@@ -54,7 +54,7 @@ def metadata_of(path: Path, task: str = "personamem_32k") -> dict[str, Any]:
 def test_results_name_configuration_seed_fingerprint_and_digest(metadata: str) -> None:
     (path,) = run_lm_eval(["--tasks", "personamem_32k", *FLOOR, "--metadata", metadata])
     named = metadata_of(path)
-    digest = read_manifest(fresh_dataset("mine.yaml", 7, "32k"))["digest"]
+    digest = fresh_source(read_recipe("mine.yaml", 7), "32k").digest
     assert (named["config"], named["seed"], named["data_digest"]) == ("mine.yaml", 7, digest)
     assert named["config_fingerprint"] == read_recipe("mine.yaml", 7).fingerprint
     assert named["data"].startswith("made from mine.yaml, seed 7, fingerprint ")
@@ -114,7 +114,7 @@ def test_the_plain_command_gives_the_same_data_with_another_cache(python: Python
     )
     (path,) = Path("plain").rglob("results_*.json")
     named = json.loads(path.read_text(encoding="utf-8"))["configs"]["personamem_32k_letters"]["metadata"]
-    assert named["data_digest"] == read_manifest(fresh_dataset("mine.yaml", 7, "32k"))["digest"]
+    assert named["data_digest"] == fresh_source(read_recipe("mine.yaml", 7), "32k").digest
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,9 @@ def test_a_faulty_recipe_is_an_error_before_the_model_is_loaded(metadata: str, m
         run_lm_eval(["--tasks", "personamem_32k", *FLOOR[:3], "policy=none", "--metadata", metadata])
 
 
-def test_a_split_that_cannot_be_filled_is_an_error_of_the_command(python: Python) -> None:
-    done = python(CLI, "eval", "--tasks", "personamem_1M", *FLOOR, "--metadata", "config=mine.yaml", exits=1)
-    assert "error: mine.yaml, seed 7: persona 0 cannot fill the split 1M" in done.stderr
-    assert "hint: raise `fillers`" in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_split_that_cannot_be_filled_is_an_error_of_the_command() -> None:
+    ended = personamem("eval", "--tasks", "personamem_1M", *FLOOR, "--metadata", "config=mine.yaml")
+    assert ended.exit_code == 1
+    assert "error: mine.yaml, seed 7: persona 0 cannot fill the split 1M" in ended.err
+    assert "hint: raise `fillers`" in ended.err
+    assert "Traceback" not in ended.err

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import hub_reads
 import pytest
@@ -24,18 +23,29 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return make_dataset(tmp_path_factory.mktemp("written") / "personamem")
 
 
-@pytest.fixture
-def hub(files: dict[str, bytes]) -> Iterator[LoopbackHub]:
-    with LoopbackHub({OURS: {"v1.0.0": files, "main": files | {"README.md": b"newer"}}}) as server:
+@pytest.fixture(scope="module")
+def server() -> Iterator[LoopbackHub]:
+    with LoopbackHub({}) as server:
         yield server
 
 
 @pytest.fixture
-def client(hub: LoopbackHub, tmp_path: Path) -> Iterator[HubClient]:
-    with HubClient(hub.url, tmp_path) as process:
+def hub(server: LoopbackHub, files: dict[str, bytes]) -> LoopbackHub:
+    return server.reset({OURS: {"v1.0.0": files, "main": files | {"README.md": b"newer"}}})
+
+
+@pytest.fixture(scope="module")
+def process(server: LoopbackHub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubClient]:
+    with HubClient(server.url, tmp_path_factory.mktemp("client")) as process:
         yield process
 
 
+@pytest.fixture
+def client(process: HubClient) -> HubClient:
+    return process.forget()
+
+
+@pytest.mark.slow
 def test_a_limited_run_reads_a_part_and_a_whole_one_downloads_once(
     hub: LoopbackHub, client: HubClient, files: dict[str, bytes]
 ) -> None:
@@ -96,11 +106,15 @@ def test_another_file_than_that_of_the_manifest_is_not_read_in_part(
     assert CONTEXTS not in sent
 
 
-def test_a_hub_that_fails_while_it_is_read_is_explained(hub: LoopbackHub, client: HubClient) -> None:
-    client.call(hub_reads.evaluate, "personamem_32k_nocontext", AT_V1)
-    hub.gated.add(OURS)
-    with pytest.raises(UserError, match=f"dataset {OURS} is gated"):
-        client.call(hub_reads.evaluate, "personamem_32k", AT_V1, 3)
+def test_a_hub_that_fails_while_it_is_read_is_explained(
+    hub: LoopbackHub, client: HubClient, files: dict[str, bytes]
+) -> None:
+    gated = {"repo": "org/gated"}
+    hub.repos["org/gated"] = type(hub.repos[OURS]).of({"main": files})
+    client.call(hub_reads.evaluate, "personamem_32k_nocontext", gated)
+    hub.gated.add("org/gated")
+    with pytest.raises(UserError, match="dataset org/gated is gated"):
+        client.call(hub_reads.evaluate, "personamem_32k", gated, 3)
 
 
 def test_what_the_metadata_ask_for_must_be_one_thing(client: HubClient) -> None:

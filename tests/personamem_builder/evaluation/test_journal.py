@@ -26,8 +26,7 @@ from loopback_chat import LoopbackChat, Message
 from generation.errors import UserError
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.evaluation.journal import MISSING, Journal
-from personamem_builder.evaluation.log_likelihood import LogLikelihood
-from personamem_builder.evaluation.reply import Reply
+from personamem_builder.evaluation.responses import LogLikelihood, Reply
 from personamem_builder.evaluation.run import run_lm_eval
 
 GENERATE = "personamem_32k_generate_nocontext"
@@ -113,6 +112,7 @@ def test_log_likelihoods_are_kept_with_their_tokens() -> None:
     assert {tuple(row["option_tokens"]) for row in kept} == {(2, 2, 2, 2)}
 
 
+@pytest.mark.slow
 def test_a_killed_run_asks_nothing_twice_but_what_was_under_way() -> None:
     """The server kills it while it answers the seventh question."""
     asked: Counter[str] = Counter()
@@ -197,7 +197,7 @@ def test_what_shapes_no_answer_asks_nothing_anew(model: str, monkeypatch: pytest
 
 
 def test_other_data_are_asked_about_anew(excerpt: Path) -> None:
-    from personamem_builder.dataset.official import import_release
+    from personamem_builder.build.from_official import import_release
 
     shutil.copytree(excerpt, "release")
     table = Path("release/questions_32k.csv")
@@ -483,6 +483,7 @@ for limits in ({{5: 100_000}}, {{}}):
 
 
 @pytest.mark.parametrize(("limit", "what"), [(2_000, "results_"), (12_000, "predictions_")])
+@pytest.mark.slow
 def test_results_that_cannot_be_written_are_an_error_and_no_answer_is_lost(
     limit: int, what: str, python: Callable[..., Any], dataset_folder: Path, tmp_path: Path
 ) -> None:

@@ -32,7 +32,8 @@ from generation.errors import UserError  # noqa: E402
 from generation.resources import data_dir  # noqa: E402
 from personamem_builder.evaluation import chat  # noqa: E402
 from personamem_builder.evaluation.live_cache import LiveCache  # noqa: E402
-from personamem_builder.evaluation.prefix_lm import LogLikelihood, PrefixLM  # noqa: E402
+from personamem_builder.evaluation.prefix_lm import PrefixLM  # noqa: E402
+from personamem_builder.evaluation.responses import LogLikelihood  # noqa: E402
 from personamem_builder.evaluation.run import run_lm_eval  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -674,8 +675,8 @@ def test_out_of_memory_says_what_to_lower(
 def short_data(excerpt: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The excerpt, with messages of a few words: as many of them, and the same questions."""
     from generation.tokenizer import load_encoding
-    from personamem_builder.dataset.official import import_release
-    from personamem_builder.official.contexts import context_id
+    from personamem_builder.build.from_official import import_release
+    from personamem_builder.official.contexts_jsonl import context_id
 
     release = tmp_path_factory.mktemp("release")
     ids: dict[str, str] = {}

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personamem_builder.evaluation.chat import Message, PromptRef
+from personamem_builder.evaluation.chat import PromptRef
 from personamem_builder.evaluation.prompt_tokens import PromptTokenizer
+from personamem_builder.schema import Message
 
 Template = Callable[[Sequence[Message]], str]
 

@@ -134,13 +134,10 @@ def test_a_missing_split_is_an_error_that_names_those_there_are() -> None:
 
 
 def test_the_longest_option_scores_what_the_issue_of_this_benchmark_says(
-    release_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    official: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Half of the official 32k questions are answered by taking the longest option."""
-    from personamem_builder.dataset.official import import_release
-
-    import_release(release_dir, tmp_path / "official")
-    monkeypatch.setenv("PERSONAMEM_DATA", str(tmp_path / "official"))
+    monkeypatch.setenv("PERSONAMEM_DATA", str(official))
     rows, results = floor("personamem_32k", "longest")
     assert results["results"]["personamem_32k"]["acc,none"] == pytest.approx(0.505, abs=5e-4)
     assert len(rows) == 589

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from personamem_builder.evaluation.scoring import (
     SKIPPED,
     OptionScore,
-    best_letter,
     letter_credit,
     per_token,
     robust,
     v1_parity,
 )
 from personamem_builder.policies import best_credit
+from personamem_builder.schema import best_letter
 
 DOC = {"all_options": ["(a) one", "(b) two", "(c) three", "(d) four"]}
 

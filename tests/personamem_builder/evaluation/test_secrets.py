@@ -35,10 +35,10 @@ def files_below(folder: Path) -> list[bytes]:
 @pytest.mark.parametrize(
     ("model", "at_once", "status"),
     [
-        ("local-chat-completions", 3, 401),
+        pytest.param("local-chat-completions", 3, 401, marks=pytest.mark.slow),
         pytest.param("local-chat-completions", 1, 500, marks=pytest.mark.slow),
         pytest.param("openai-chat-completions", 3, 429, marks=pytest.mark.slow),
-        ("anthropic-chat-completions", 3, 500),
+        pytest.param("anthropic-chat-completions", 3, 500, marks=pytest.mark.slow),
         pytest.param("anthropic-chat-completions", 1, 401, marks=pytest.mark.slow),
         pytest.param("local-chat-completions", 3, 200, marks=pytest.mark.slow),
         ("personamem-chat", 3, 401),

@@ -11,14 +11,13 @@ import pytest
 from lm_eval import simple_evaluate
 from lm_eval.api.model import LM
 from lm_eval.tasks import TaskManager
-from small_datasets import make_dataset
 
 from generation.errors import UserError
 from generation.resources import data_dir
-from personamem_builder.contexts import Message, iter_contexts
+from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.load import iter_examples
-from personamem_builder.schema import option_text
+from personamem_builder.schema import Message, option_text
 from personamem_builder.subset import write_subset
 
 
@@ -330,12 +329,6 @@ class MessageLM(WordLM):
 
     def messages(self) -> dict[str, list[Message]]:
         return {request.doc["question_id"]: request.args[0].messages() for request in self.asked}
-
-
-@pytest.fixture(scope="module")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two users with two contexts each."""
-    return make_dataset(tmp_path_factory.mktemp("generated"))
 
 
 def shown(generated: Path, memory: str, **metadata: Any) -> tuple[MessageLM, dict[str, Any]]:

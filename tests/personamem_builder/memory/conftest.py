@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import small_memories
-from small_datasets import make_dataset
-
-
-@pytest.fixture(scope="session")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two users with two contexts each; tests leave it as it is."""
-    return make_dataset(tmp_path_factory.mktemp("generated"))
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from typing import Any
 import cheating_systems
 import pytest
 
-from personamem_builder.contexts import iter_contexts
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import contexts_path
-from personamem_builder.dataset.load import read_questions
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
 from personamem_builder.memory.store import MemoryStore
@@ -63,9 +63,9 @@ def kinds(store: MemoryStore) -> Counter[str]:
 # ---- honest systems
 
 
-@pytest.mark.parametrize("name", ["Honest", "Noting"])
-def test_an_honest_system_is_not_suspected(name: str, folder: Path, rows: list[Row], tmp_path: Path) -> None:
-    store = run(name, folder, tmp_path / "out", k=1000)
+@pytest.mark.parametrize(("name", "k"), [pytest.param("Honest", 100, marks=pytest.mark.slow), ("Noting", 1000)])
+def test_an_honest_system_is_not_suspected(name: str, k: int, folder: Path, rows: list[Row], tmp_path: Path) -> None:
+    store = run(name, folder, tmp_path / "out", k=k)
     assert kinds(store) == {}
     assert store.questions.keys() == {row["question_id"] for row in rows}
     assert all(line["memories"] and not line["error"] and not line["faults"] for line in store.questions.values())
@@ -124,6 +124,7 @@ def test_earlier_questions_are_found(folder: Path, rows: list[Row], tmp_path: Pa
     assert kinds(store)["question"] >= 0.7 * later > 0  # in the official release the user may say them too, later
 
 
+@pytest.mark.slow
 def test_the_questions_that_lie_about_in_the_program_do_not_help(folder: Path, rows: list[Row], tmp_path: Path) -> None:
     store = run("Rummaging", folder, tmp_path / "out")
     kept = {row["question_id"] for row in rows if holds_right_option(store, row)}
@@ -159,7 +160,10 @@ def length(generated: Path) -> dict[str, int]:
     return {c["shared_context_id"]: sum(len(m["content"]) for m in c["messages"]) for c in contexts}
 
 
-@pytest.mark.parametrize("thing", cheating_systems.THINGS)
+@pytest.mark.parametrize(
+    "thing",
+    [pytest.param(name, marks=[pytest.mark.slow] if "megabyte" in name else []) for name in cheating_systems.THINGS],
+)
 def test_what_is_given_back_is_fit_for_a_prompt_or_refused(
     thing: str, generated: Path, length: dict[str, int], tmp_path: Path
 ) -> None:

@@ -20,9 +20,9 @@ from loopback_memory import LoopbackMemory, Raw
 
 from generation.errors import UserError
 from generation.http import MAX_REPLY_BYTES as LIMIT
-from personamem_builder.contexts import iter_contexts
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import contexts_path
-from personamem_builder.dataset.load import read_questions
 from personamem_builder.memory.http import HttpMemory, MemoryFault
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
@@ -389,6 +389,7 @@ def test_the_reference_server_says_what_is_wrong(reference: str) -> None:
 # ---- through the runner
 
 
+@pytest.mark.slow
 def test_a_split_through_the_reference_server(reference: str, generated: Path, tmp_path: Path) -> None:
     one, other = (
         run_memory(generated, "32k", find_system("http", {"url": reference, "label": label}), 5, out=tmp_path / label)

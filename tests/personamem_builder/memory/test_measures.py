@@ -6,22 +6,23 @@ from typing import Any
 
 import pytest
 
+from personamem_builder.memory.comparison import differences
 from personamem_builder.memory.measures import (
-    Found,
+    Excerpt,
     Measure,
-    compare,
+    Retrieval,
     distance_class,
     estimate,
-    found_in_history,
     history_tokens,
     retrieval_measures,
+    retrievals_of_excerpts,
     returns_everything,
 )
 
 RECOMMENDS = "provide_preference_aligned_recommendations"
 
 
-def row(number: int, evidence: list[int], roles: tuple[str, ...] = ("current", "never"), **more: Any) -> dict[str, Any]:
+def row(number: int, evidence: list[int], roles: tuple[str, ...] = ("current", "never"), **more: Any) -> Any:
     return {
         "question_id": f"q{number}",
         "persona_id": number % 3,
@@ -34,14 +35,14 @@ def row(number: int, evidence: list[int], roles: tuple[str, ...] = ("current", "
     }
 
 
-def found(number: int, evidence: list[int], given: set[int], *roles: str, **more: Any) -> Found:
+def found(number: int, evidence: list[int], given: set[int], *roles: str, **more: Any) -> Retrieval:
     whole = more.pop("whole", True)
     tokens = more.pop("tokens", 10)
     made = row(number, evidence, roles or ("current", "never"), **more)
-    return Found(made, frozenset(given), tokens, 100, whole)
+    return Retrieval(made, frozenset(given), tokens, 100, whole)
 
 
-def values(*questions: Found) -> dict[str, dict[str, float]]:
+def values(*questions: Retrieval) -> dict[str, dict[str, float]]:
     return {measure.name: dict(measure.values) for measure in retrieval_measures(questions)}
 
 
@@ -83,8 +84,8 @@ def test_the_history_is_counted_up_to_the_question_without_the_profile(context: 
     rows = [row(0, [1]), row(1, [1], end_index_in_shared_context=3)]
     counted = history_tokens(rows, [context])
     assert counted == {"q0": 6 * counted["q1"] // 2, "q1": counted["q1"]}  # six and two messages of one length
-    shown = {"q0": ("c", range(7)), "q1": ("c", (1,))}
-    whole, part = found_in_history(rows, [context], shown)
+    shown = {"q0": Excerpt("c", range(7)), "q1": Excerpt("c", (1,))}
+    whole, part = retrievals_of_excerpts(rows, [context], shown)
     assert whole.indices == frozenset(range(1, 7))
     assert whole.tokens == whole.history_tokens == counted["q0"]
     assert part.tokens == counted["q1"] / 2
@@ -99,7 +100,7 @@ def test_systems_are_compared_on_the_questions_that_both_have() -> None:
     rows = {f"q{i}": row(i, [1]) for i in range(6)}
     one = Measure("evidence recall", "share", {f"q{i}": 0.0 for i in range(6)})
     other = Measure("evidence recall", "share", {f"q{i}": float(i < 3) for i in range(5)} | {"q9": 1.0})
-    (line,) = compare([one, Measure("own answers", "share", {"q1": 1.0})], [other], rows)
+    (line,) = differences([one, Measure("own answers", "share", {"q1": 1.0})], [other], rows)
     assert (line.n, line.first, line.second, line.difference) == (5, 0.0, 0.6, 0.6)
     assert line.low is not None
     assert line.high is not None
@@ -110,7 +111,7 @@ def test_a_difference_of_large_numbers_has_an_interval_as_wide_as_it_is() -> Non
     rows = {f"q{i}": row(i, [1]) for i in range(3)}  # three personas with one question each
     one = Measure("tokens per query", "tokens", {"q0": 1000.0, "q1": 1000.0, "q2": 1000.0})
     other = Measure("tokens per query", "tokens", {"q0": 900.0, "q1": 1100.0, "q2": 1300.0})
-    (line,) = compare([one], [other], rows)
+    (line,) = differences([one], [other], rows)
     half = 4.302653 * (80000 / 3 / 2) ** 0.5  # t of two degrees times the standard error
     assert (line.difference, line.low, line.high) == pytest.approx((100.0, 100 - half, 100 + half))
 
@@ -126,4 +127,4 @@ def test_an_estimate_is_of_a_slice() -> None:
     ("blocks", "name"), [(0, "0-1"), (1, "0-1"), (2, "2-4"), (9, "5-9"), (19, "10-19"), (20, "20+"), (70, "20+")]
 )
 def test_distances_fall_into_classes(blocks: int, name: str) -> None:
-    assert distance_class({"distance_to_ref_in_blocks": blocks}) == f"{name} sessions back"
+    assert distance_class(blocks) == f"{name} sessions back"

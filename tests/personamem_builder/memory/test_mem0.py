@@ -25,10 +25,10 @@ from generation.resources import install_hint
 from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import chosen_sizes
-from personamem_builder.contexts import iter_contexts
-from personamem_builder.dataset.build import build
+from personamem_builder.build.from_run import build
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import contexts_path
-from personamem_builder.dataset.load import read_questions
 from personamem_builder.memory.http import MemoryFault
 from personamem_builder.memory.mem0 import Mem0
 from personamem_builder.memory.registry import find_system

@@ -13,6 +13,7 @@ from generation.errors import UserError
 from generation.resources import install_hint
 from personamem_builder.memory.bm25 import Bm25
 from personamem_builder.memory.dense import Dense
+from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.system import Memory, MemorySystem, Session
 
 
@@ -135,14 +136,14 @@ def test_embeddings_of_one_model_are_not_taken_for_those_of_another(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("library", "system", "extra"), [("bm25s", Bm25, "memory"), ("sentence_transformers", Dense, "dense")]
+    ("library", "system", "extra"), [("bm25s", "bm25", "memory"), ("sentence_transformers", "dense", "dense")]
 )
 def test_a_missing_library_names_the_extra(
-    library: str, system: Any, extra: str, monkeypatch: pytest.MonkeyPatch
+    library: str, system: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(UserError, match=library) as caught:
-        system()
+        find_system(system).make()
     assert caught.value.hint == install_hint(extra)
 
 

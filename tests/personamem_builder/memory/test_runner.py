@@ -10,9 +10,10 @@ import pytest
 import small_memories
 
 from generation.errors import UserError
-from personamem_builder.contexts import iter_contexts
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import contexts_path
-from personamem_builder.dataset.load import iter_examples, read_questions
+from personamem_builder.dataset.load import iter_examples
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
 from personamem_builder.memory.store import MemoryStore
@@ -59,6 +60,7 @@ def test_each_history_is_taken_in_once_and_each_question_asked_once(generated: P
     assert len(store.sessions) == len(calls("add_session"))
 
 
+@pytest.mark.slow
 def test_a_question_is_asked_when_just_its_history_has_been_shown(generated: Path, tmp_path: Path) -> None:
     store = run(generated, tmp_path / "out", k=100_000)
     for row in iter_examples("32k", data=generated):
@@ -178,7 +180,7 @@ def test_a_system_may_answer_itself_and_say_what_it_uses(generated: Path, tmp_pa
 def test_messages_that_were_not_shown_are_nobodys_memory(generated: Path, tmp_path: Path) -> None:
     store = run(generated, tmp_path / "out", "Foresees")
     for line in store.questions.values():
-        assert line["memories"] == [["They like tea.", "", []]]
+        assert line["memories"] == [("They like tea.", "", [])]
         assert line["faults"] == ["places"]
 
 

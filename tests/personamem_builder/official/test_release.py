@@ -17,7 +17,7 @@ import pytest
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from generation.tokenizer import count_tokens
-from personamem_builder.dataset.official import import_release
+from personamem_builder.build.from_official import import_release
 from personamem_builder.official.release import Release, read_release
 from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA
 

@@ -93,7 +93,8 @@ def test_all_faulty_rows_are_listed(log: Any) -> None:
     )
     with pytest.raises(UserError) as error:
         evaluate_log(path, "impact")
-    for line in range(1, 7):
+    assert "line 1 is no JSON: " in str(error.value)
+    for line in range(2, 7):
         assert f"line {line}: " in str(error.value)
     assert "line 7" not in str(error.value)
     assert "'many', not a number of 64 bits" in str(error.value)

@@ -10,15 +10,13 @@ import pytest
 
 from generation.errors import UserError
 from personamem_builder.persona_bench.metrics import (
-    Answer,
+    ScoredItem,
     compare_conditions,
-    missing_metrics,
     parse,
     score_answer,
     summarise,
-    text_metrics,
-    text_scores,
 )
+from personamem_builder.persona_bench.text_metrics import missing_metrics, text_metrics, text_scores
 from personamem_builder.statistics import overall, paired_difference
 
 
@@ -61,7 +59,7 @@ def test_a_text_is_what_is_left_after_thinking() -> None:
     assert parse("next_text", " \n") is None
 
 
-def answers(task: str, pairs: list[tuple[Any, Any]], authors: str | None = None) -> list[Answer]:
+def answers(task: str, pairs: list[tuple[Any, Any]], authors: str | None = None) -> list[ScoredItem]:
     """Score (truth, answer) pairs, each of an author of its own by default."""
     return [
         score_answer(task, f"i{index}", authors[index] if authors else f"a{index}", truth, [answer])
@@ -153,6 +151,7 @@ def test_the_interval_of_a_mean_error_is_that_of_student() -> None:
     assert (estimate.low, estimate.high) == pytest.approx((max(4 - half, 0), 4 + half), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_they_claim_and_stay_in_range() -> None:
     """MCC of an answer that is right four times of five is 0.6 where the classes are even."""
     rng = random.Random(5)

@@ -101,7 +101,7 @@ def test_prompt_rows_give_the_trees_with_the_target_put_back(tmp_path: Path, pos
 
     # What stands below the target is in no row. Ids are paths: those of 3,000 levels would be 50 MB.
     whole = [post for post in posts[:-1] if has_own_reply(post) and not is_latest_answered(post)]
-    whole.append(deep_post(1200))
+    whole.append(deep_post(1050))
     assert len(whole) > 5
 
     made = read(write_prompt_rows(whole, tmp_path / "3.3.jsonl"))

@@ -106,6 +106,11 @@ def test_the_latest_reply_is_the_text_to_write() -> None:
     assert targets("next_text", build(("p", THREE))) == [("p-5", "p-3")]
 
 
+def test_a_text_to_write_needs_no_score() -> None:
+    (doc,) = released_docs("next_text", "pconv", *build(("p1", [*THREE[:2], ("cem", 1, [leaf("op", None)])])))
+    assert doc["truth"].startswith("op says None")
+
+
 @pytest.mark.parametrize(
     "tree",
     [

@@ -25,10 +25,10 @@ from generation.errors import UserError
 from generation.resources import data_dir
 from personamem_builder.persona_bench.floors import floors
 from personamem_builder.persona_bench.log import read_answers
-from personamem_builder.persona_bench.metrics import Answer, compare_conditions, summarise
+from personamem_builder.persona_bench.metrics import ScoredItem, compare_conditions, summarise
 from personamem_builder.persona_bench.records import CONDITIONS, TASKS
-from personamem_builder.persona_bench.report import Report, Table, make_report, render_report, to_json
-from personamem_builder.persona_bench.runs import find_results
+from personamem_builder.persona_bench.report import BenchReport, BenchTable, make_report, render_report, to_json
+from personamem_builder.persona_bench.runs import read_runs
 from personamem_builder.persona_bench.write import import_file
 
 
@@ -84,8 +84,8 @@ def paired(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def report(paired: Path) -> Report:
-    return make_report([paired.parent])
+def report(paired: Path) -> BenchReport:
+    return make_report(read_runs([paired.parent]))
 
 
 @pytest.fixture
@@ -99,17 +99,17 @@ def samples(results: Path, task: str, condition: str) -> Path:
     return found
 
 
-def logged(results: Path, task: str, condition: str) -> list[Answer]:
+def logged(results: Path, task: str, condition: str) -> list[ScoredItem]:
     return read_answers(samples(results, task, condition), task)
 
 
-def table_of(report: Report, task: str) -> Table:
+def table_of(report: BenchReport, task: str) -> BenchTable:
     (found,) = (table for table in report.tables if table.task == task)
     return found
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_scores_are_those_of_the_same_answers(task: str, report: Report, paired: Path) -> None:
+def test_scores_are_those_of_the_same_answers(task: str, report: BenchReport, paired: Path) -> None:
     table = table_of(report, task)
     assert [row.run.condition for row in table.rows] == list(CONDITIONS)
     for row in table.rows:
@@ -120,7 +120,7 @@ def test_scores_are_those_of_the_same_answers(task: str, report: Report, paired:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_differences_are_paired_and_negate_when_swapped(task: str, report: Report, paired: Path) -> None:
+def test_differences_are_paired_and_negate_when_swapped(task: str, report: BenchReport, paired: Path) -> None:
     differences = table_of(report, task).differences
     assert [(row.condition, row.baseline) for row in differences] == [("pconv", "pnonconv"), ("pconv", "npconv")]
     for row in differences:
@@ -132,21 +132,21 @@ def test_differences_are_paired_and_negate_when_swapped(task: str, report: Repor
                 assert (estimate.low, estimate.high) == pytest.approx((-swapped[name].high, -swapped[name].low))
 
 
-def test_floors_are_those_of_the_run_and_know_only_the_train_split(report: Report) -> None:
+def test_floors_are_those_of_the_run_and_know_only_the_train_split(report: BenchReport) -> None:
     for table in report.tables:
         assert table.floors == table.rows[0].run.recorded_floors
         assert table.floors.keys() == floors(table.task, table.rows[0].run.docs, [1]).keys()
     assert "items_impact_train.parquet" in table_of(report, "impact").floors_from
 
 
-def test_without_the_data_floors_are_those_that_the_results_hold(copied: Path, report: Report) -> None:
+def test_without_the_data_floors_are_those_that_the_results_hold(copied: Path, report: BenchReport) -> None:
     rewrite(copied, lambda config: config["metadata"].update(data="moved/away"))
-    alone = make_report([copied])
+    alone = make_report(read_runs([copied]))
     assert [table.floors for table in alone.tables] == [table.floors for table in report.tables]
     assert any("no PERSONA-Bench folder moved/away" in note for note in alone.notes)
 
 
-def test_the_text_has_counts_of_unread_answers_and_the_published_table_as_quoted(report: Report) -> None:
+def test_the_text_has_counts_of_unread_answers_and_the_published_table_as_quoted(report: BenchReport) -> None:
     text = render_report(report, width=100)
     table = table_of(report, "impact")
     unread = sum(answer.values["unparsed"] for answer in table.rows[0].run.answers)
@@ -165,11 +165,11 @@ def test_the_newest_run_counts_and_a_partial_one_hides_no_whole_one(data: Path, 
     evaluate([name], data, tmp_path)
     newest = evaluate([name], data, tmp_path)
     partial = evaluate([name], data, tmp_path, limit=5)
-    both = make_report([tmp_path])
+    both = make_report(read_runs([tmp_path]))
     (row,) = both.tables[0].rows
     assert row.run.path == newest
     assert len(both.notes) == 2
-    alone = make_report([partial])
+    alone = make_report(read_runs([partial]))
     assert (alone.tables[0].items, alone.tables[0].of) == (5, both.tables[0].items)
     assert f"a partial run: 5 of {both.tables[0].items} items" in render_report(alone)
 
@@ -177,7 +177,7 @@ def test_the_newest_run_counts_and_a_partial_one_hides_no_whole_one(data: Path, 
 def test_the_released_form_has_tables_of_its_own_with_all_ten_samples(data: Path, tmp_path: Path) -> None:
     names = [f"persona_bench_{name}" for name in ("next_text_pconv_released", "impact_pconv", "impact_pconv_released")]
     path = evaluate(names, data, tmp_path, limit=6)
-    found = make_report([path])
+    found = make_report(read_runs([path]))
     assert [(table.task, table.released) for table in found.tables] == [
         ("impact", False),
         ("impact", True),
@@ -190,23 +190,24 @@ def test_the_released_form_has_tables_of_its_own_with_all_ten_samples(data: Path
         assert reported[f"{name},none"] == pytest.approx(estimate.value), name
 
 
+@pytest.mark.slow
 def test_models_of_one_name_are_told_apart_by_their_settings(copied: Path, paired: Path) -> None:
     rewrite(copied, lambda config: config["metadata"].update(history_chars=400))
-    labels = {row.model for row in make_report([paired, copied]).tables[0].rows}
+    labels = {row.model for row in make_report(read_runs([paired, copied])).tables[0].rows}
     assert len(labels) == 2
     assert any("(history_chars=400)" in label for label in labels)
 
 
-def test_all_faults_are_told_and_hide_no_other_results(copied: Path, report: Report) -> None:
+def test_all_faults_are_told_and_hide_no_other_results(copied: Path, report: BenchReport) -> None:
     samples(copied, "sentiment", "pconv").unlink()
     cut, shorter = samples(copied, "impact", "pconv"), samples(copied, "impact", "npconv")
     cut.write_bytes(cut.read_bytes()[:-50])
     shorter.write_bytes(b"".join(shorter.read_bytes().splitlines(keepends=True)[:-1]))
-    found = make_report([copied])
+    found = make_report(read_runs([copied]))
     lines = [error.message for error in found.unreadable]
     assert len(lines) == 3
     assert "no samples beside it" in next(line for line in lines if "sentiment_pconv" in line)
-    assert "not a sample of lm-eval is no JSON" in next(line for line in lines if "impact_pconv" in line)
+    assert "is no JSON" in next(line for line in lines if "impact_pconv" in line)
     assert "truncated?" in next(line for line in lines if "impact_npconv" in line)
     assert table_of(found, "next_text").rows[0].scores == table_of(report, "next_text").rows[0].scores
     assert [row.run.condition for row in table_of(found, "impact").rows] == ["pnonconv"]
@@ -222,7 +223,7 @@ def test_all_faults_are_told_and_hide_no_other_results(copied: Path, report: Rep
 def test_results_of_other_data_than_the_folder_holds_are_left_out(copied: Path) -> None:
     name = "data/items_impact_train.parquet"
     rewrite(copied, lambda config: config["metadata"]["data_digests"].update({name: "0" * 64}), of="impact")
-    found = make_report([copied])
+    found = make_report(read_runs([copied]))
     assert {table.task for table in found.tables} == {"sentiment", "next_text"}
     assert all(f"{name} had the digest {'0' * 64}, now " in error.message for error in found.unreadable)
 
@@ -233,7 +234,7 @@ def test_items_without_an_answer_are_in_no_score(copied: Path) -> None:
     for row in rows[:3]:
         row |= {"failed": 1.0, "filtered_resps": [[""]]}
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    found = make_report([copied])
+    found = make_report(read_runs([copied]))
     (table,) = (table for table in found.tables if table.task == "impact" and table.items == len(rows) - 3)
     kept = path.with_name("kept.jsonl")
     kept.write_text("".join(json.dumps(row) + "\n" for row in rows[3:]), encoding="utf-8")
@@ -249,21 +250,21 @@ def test_results_of_two_datasets_are_refused_in_one_table(copied: Path, paired: 
 
     rewrite(copied, move)
     with pytest.raises(UserError, match=r"is of other data than .*has the digest [0-9a-f]{64}, not [0-9a-f]{64}"):
-        make_report([paired, copied])
+        make_report(read_runs([paired, copied]))
 
 
 def test_nothing_to_report_is_said(tmp_path: Path) -> None:
     (tmp_path / "notes.json").write_text("{}", encoding="utf-8")
     with pytest.raises(UserError, match="no results of a PERSONA-Bench task"):
-        make_report([tmp_path])
+        make_report(read_runs([tmp_path]))
     with pytest.raises(UserError, match="no such file or folder"):
-        make_report([tmp_path / "nowhere"])
-    with pytest.raises(UserError, match="not a results file with PERSONA-Bench tasks"):
-        make_report([tmp_path / "notes.json"])
+        make_report(read_runs([tmp_path / "nowhere"]))
+    with pytest.raises(UserError, match="not a results file"):
+        make_report(read_runs([tmp_path / "notes.json"]))
 
 
 @pytest.mark.slow
-def test_the_commands_agree_alone_and_beside_other_results(paired: Path, report: Report, tmp_path: Path) -> None:
+def test_the_commands_agree_alone_and_beside_other_results(paired: Path, report: BenchReport, tmp_path: Path) -> None:
     text = personamem("persona-bench", "report", paired.parent)
     assert text.exit_code == 0
     assert text.out == personamem("report", paired.parent).out
@@ -284,7 +285,7 @@ def test_the_commands_agree_alone_and_beside_other_results(paired: Path, report:
 def test_results_of_other_harness_tasks_are_of_no_concern(copied: Path) -> None:
     other = copied.with_name("results_2026-01-01T00-00-00.json")
     other.write_text(json.dumps({"configs": {"arithmetic": {}}}), encoding="utf-8")
-    assert find_results([copied.parent]) == ([copied], [copied], False)
+    assert [run.path for run in read_runs([copied.parent]).runs] == [copied] * len(TASKS) * len(CONDITIONS)
     assert personamem("report", copied.parent).exit_code == 0
 
 
@@ -342,7 +343,7 @@ def test_mutated_results_are_reported_or_refused(copied: Path, seed: int) -> Non
         copied.write_text(json.dumps(results), encoding="utf-8")
         path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
         try:
-            render_report(make_report([copied])).encode()
+            render_report(make_report(read_runs([copied]))).encode()
             found.add("reported")
         except UserError as error:
             refused.append(error)

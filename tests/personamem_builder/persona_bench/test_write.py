@@ -30,7 +30,7 @@ _TABLES = {"posts": POST_SCHEMA, "messages": MESSAGE_SCHEMA, "users": USER_SCHEM
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    posts = [*make_posts(seed=4, users=30), deep_post(3000, author="user_0001")]
+    posts = [*make_posts(seed=4, users=30), deep_post(1200, author="user_0001")]
     return write_flat(posts, tmp_path_factory.mktemp("raw") / "posts.json")
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 
 from generation.errors import UserError
-from personamem_builder.dataset.write import Source, write_dataset
+from personamem_builder.build.write import Source, write_dataset
 from personamem_builder.publish.compare import (
     Comparison,
     RowChanges,
@@ -173,6 +173,7 @@ def versions(draw: st.DrawFn) -> Data:
 
 @settings(max_examples=15)
 @given(old=versions(), new=versions())
+@pytest.mark.slow
 def test_swapped_versions_swap_what_is_added_and_removed(
     old: Data, new: Data, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from small_datasets import make_dataset
 
-from personamem_builder.dataset.folder import read_manifest
+from personamem_builder.manifest import read_manifest
 from personamem_builder.publish.croissant import croissant
 
 needs_mlcroissant = pytest.mark.skipif(
@@ -21,9 +20,9 @@ needs_mlcroissant = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(generated: Path) -> Path:
     """A generated dataset folder; tests leave it as it is."""
-    return make_dataset(tmp_path_factory.mktemp("generated"))
+    return generated
 
 
 def described(folder: Path, **more: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from hub_client import HubClient
 from loopback_hub import READER, WRITER, LoopbackHub, Repo
 
 from generation.errors import UserError
-from personamem_builder.publish.push import Plan, Pushed, current_version, describe, make_plan, push
+from personamem_builder.publish.plan import PushPlan, current_version, describe, make_plan
+from personamem_builder.publish.push import PushResult, push
 
 REPO = "org/set"
 QUESTIONS = "data/questions_32k.parquet"
@@ -21,19 +22,13 @@ Files = Mapping[str, Path | bytes]
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LoopbackHub, HubClient]]:
-    """One server and one client process for all tests: the client takes a second to import."""
     with LoopbackHub({}) as hub, HubClient(hub.url, tmp_path_factory.mktemp("client")) as client:
         yield hub, client
 
 
 @pytest.fixture
 def hub(served: tuple[LoopbackHub, HubClient]) -> LoopbackHub:
-    hub, _ = served
-    hub.revive()
-    for state in (hub.repos, hub.requests, hub.uploads, hub.busy, hub.corrupt, hub.ignored, hub.lost):
-        state.clear()
-    hub.retry_after = 0
-    return hub
+    return served[0].reset({})
 
 
 @pytest.fixture
@@ -67,9 +62,9 @@ def contents(files: Files) -> dict[str, bytes]:
 
 def publish(
     client: HubClient, files: Files, tag: str = "v1.0.0", *, branch: str = "main", token: str = WRITER
-) -> Pushed:
+) -> PushResult:
     plan = client.call(make_plan, REPO, files, tag, branch=branch, token=token)
-    pushed: Pushed = client.call(push, plan, files, token=token)
+    pushed: PushResult = client.call(push, plan, files, token=token)
     return pushed
 
 
@@ -94,11 +89,11 @@ def test_a_first_release_makes_the_repository_one_commit_and_the_tag(
     plan = client.call(make_plan, REPO, files, "v1.0.0", private=True)
     assert hub.writes() == [], "a plan writes nothing"
     assert (plan.create, plan.parent, plan.tagged) == (True, None, None)
-    assert [(kind, path) for kind, path, _, _ in plan.operations] == [("add", path) for path in sorted(files)]
+    assert [(kind, path) for kind, path, _, _ in plan.changes] == [("add", path) for path in sorted(files)]
 
     pushed = client.call(push, plan, files)
     repo = hub.repos[REPO]
-    assert pushed == Pushed(repo.branches["main"], "v1.0.0", done=True)
+    assert pushed == PushResult(repo.branches["main"], "v1.0.0", done=True)
     assert repo.private
     assert repo.tags == {"v1.0.0": pushed.commit}
     assert repo.commits[pushed.commit].items() >= contents(files).items()
@@ -212,7 +207,7 @@ def test_what_is_left_after_a_commit_without_a_tag_is_described(
     refused(client, files)
     hub.revive()
     plan = client.call(make_plan, REPO, files, "v1.0.0")
-    assert plan.operations == ()
+    assert plan.changes == ()
     assert plan.card_diff == ""
     assert describe(plan).splitlines()[-1] == (
         f"all files are there: commit {hub.repos[REPO].branches['main']} is read back and gets the tag"
@@ -288,7 +283,7 @@ def test_without_a_token(hub: LoopbackHub, client: HubClient, files: Files, tmp_
     assert missing.message == f"without a token, no dataset {REPO} can be seen on {hub.url}"
     publish(client, files)
     second = release(tmp_path / "second", "1.1.0")
-    assert client.call(make_plan, REPO, second, "v1.1.0", token="").operations, "a public dataset can be looked at"
+    assert client.call(make_plan, REPO, second, "v1.1.0", token="").changes, "a public dataset can be looked at"
     hub.requests.clear()
     public = refused(client, second, "v1.1.0", token="")
     assert public.message == f"nothing can be published on {hub.url} without a token"
@@ -431,7 +426,7 @@ def test_the_current_version_costs_one_small_file(hub: LoopbackHub, client: HubC
 
 
 def test_a_plan_for_a_new_repository_shows_the_whole_card(client: HubClient, files: Files) -> None:
-    plan: Plan = client.call(make_plan, REPO, files, "v1.0.0")
+    plan: PushPlan = client.call(make_plan, REPO, files, "v1.0.0")
     lines = describe(plan).splitlines()
     assert lines[:2] == ["dataset org/set (public), branch main, tag v1.0.0", "the repository is new"]
     assert lines[-5:] == ["+---", "+license: mit", "+---", "+# Set", "+version 1.0.0"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import yaml
 
 from generation.resources import data_dir
-from personamem_builder.dataset.folder import read_manifest
+from personamem_builder.manifest import read_manifest
 from personamem_builder.publish.registration import eval_yaml
 
 

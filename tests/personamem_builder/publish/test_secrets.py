@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_datasets import make_dataset
 
-from personamem_builder.dataset.context_file import ContextWriter
+from personamem_builder.build.contexts_parquet import ContextWriter
 from personamem_builder.publish.secrets import find_secrets
 
 # Put together here, so that this file holds none.
@@ -92,8 +91,8 @@ def test_prose_is_no_secret(tmp_path: Path, text: str) -> None:
     assert find_secrets({"a.md": text.encode(), "b.parquet": parquet(tmp_path / "b", [text])}) == []
 
 
-def test_real_datasets_raise_no_alarm(dataset_folder: Path, tmp_path: Path) -> None:
-    for folder in (dataset_folder, make_dataset(tmp_path)):
+def test_real_datasets_raise_no_alarm(dataset_folder: Path, generated: Path) -> None:
+    for folder in (dataset_folder, generated):
         files: dict[str, Path | bytes] = {
             path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()
         }

@@ -21,11 +21,11 @@ from generation.llm.ledger import BudgetReached
 from generation.records import Question
 from generation.store import RunStore
 from personamem_builder.assemble.refined import Refined, find_refined
-from personamem_builder.refine.no_context import Filter, chance_of
+from personamem_builder.refine.no_context import NoContextFilter, chance_of
 from personamem_builder.refine.refine import Settings, refine
 
 KEY = "sk-a-key-that-nobody-may-see"
-FILTER = Filter("openai:reader", votes=5, at_least=4)
+FILTER = NoContextFilter("openai:reader", votes=5, at_least=4)
 SETTINGS = Settings(2, {}, filter=FILTER)
 
 
@@ -143,6 +143,7 @@ def test_what_the_model_knows_is_dropped_and_votes_are_kept(serve: Serve, store:
     assert len(ledger) == len(server.requests)
 
 
+@pytest.mark.slow
 def test_the_same_again_asks_for_the_unusable_answers_only(serve: Serve, store: RunStore) -> None:
     questions = questions_of(store)
     reader = Reader(questions)
@@ -159,7 +160,7 @@ def test_the_same_again_asks_for_the_unusable_answers_only(serve: Serve, store: 
     assert not refine(store, SETTINGS).is_new
     assert contents(store.folder) == after
     # Another number of right answers needs no new ones, nor do fewer votes.
-    assert refine(store, SETTINGS._replace(filter=Filter("openai:reader", 3, 3))).is_new
+    assert refine(store, SETTINGS._replace(filter=NoContextFilter("openai:reader", 3, 3))).is_new
     assert len(server.requests) == asked + unusable
     assert [len(fate.votes) for fate in decided(store).questions.values()] == [3] * len(questions)
 
@@ -214,15 +215,15 @@ def test_a_budget_stops_it_and_a_higher_one_goes_on(serve: Serve, store: RunStor
 @pytest.mark.parametrize(
     ("filter_", "message"),
     [
-        (Filter("openai:reader", 3, 4), r"--at-least must be from 1 to --votes, 3 \(it is 4\)"),
-        (Filter("openai:reader", 3, 0), r"--at-least must be from 1 to --votes, 3 \(it is 0\)"),
-        (Filter("openai:reader", 0, 0), r"--votes must be from 1 to 24.* \(it is 0\)"),
-        (Filter("openai:reader", 25, 4), r"--votes must be from 1 to 24.* \(it is 25\)"),
-        (Filter("parrot", 5, 4), "there is no backend 'parrot'"),
-        (Filter("offline", 5, 4), "the offline backend cannot read questions"),
+        (NoContextFilter("openai:reader", 3, 4), r"--at-least must be from 1 to --votes, 3 \(it is 4\)"),
+        (NoContextFilter("openai:reader", 3, 0), r"--at-least must be from 1 to --votes, 3 \(it is 0\)"),
+        (NoContextFilter("openai:reader", 0, 0), r"--votes must be from 1 to 24.* \(it is 0\)"),
+        (NoContextFilter("openai:reader", 25, 4), r"--votes must be from 1 to 24.* \(it is 25\)"),
+        (NoContextFilter("parrot", 5, 4), "there is no backend 'parrot'"),
+        (NoContextFilter("offline", 5, 4), "the offline backend cannot read questions"),
     ],
 )
-def test_a_filter_that_cannot_work(made: RunStore, filter_: Filter, message: str) -> None:
+def test_a_filter_that_cannot_work(made: RunStore, filter_: NoContextFilter, message: str) -> None:
     before = contents(made.folder)
     with pytest.raises(UserError, match=message):
         refine(made, SETTINGS._replace(filter=filter_))

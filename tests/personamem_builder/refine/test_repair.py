@@ -11,25 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_leaks import LENIENT, is_leaky, leaky_work, make_fair_run, plant, questions_of
+from small_leaks import LENIENT, is_leaky, leaky_work, plant, questions_of
 from small_runs import contents, make_run
 
 from generation.errors import UserError
 from generation.llm.backends import parse_backend
+from generation.record_files import record_line
 from generation.records import Question
-from generation.store import RunStore, record_line
-from personamem_builder.assemble.assemble import assemble, read_assembly
+from generation.store import RunStore
+from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.refined import Refined, find_refined, read_refined
 from personamem_builder.assemble.sizes import Size
+from personamem_builder.assemble.splits import read_assembly
 from personamem_builder.audit.audit import audit
 from personamem_builder.audit.gates import Gate, Limit, read_gates
-from personamem_builder.dataset.build import build
-from personamem_builder.dataset.folder import read_manifest
-from personamem_builder.dataset.verify import verify_dataset
+from personamem_builder.build.from_run import build
+from personamem_builder.build.verify import verify_dataset
+from personamem_builder.manifest import read_manifest
 from personamem_builder.refine.clients import Clients
 from personamem_builder.refine.commit import commit, read_state
-from personamem_builder.refine.drafts import Draft, read_drafts
-from personamem_builder.refine.refine import Outcome, Settings, refine
+from personamem_builder.refine.drafts import QuestionDraft, read_drafts
+from personamem_builder.refine.refine import Refinement, Settings, refine
 from personamem_builder.refine.repair import missed_limits
 from personamem_builder.refine.rewrite import rewrite
 
@@ -37,9 +39,8 @@ SIZE = Size("5blocks", 5, None, 20, 3)
 
 
 @pytest.fixture(scope="module")
-def fair(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
-    """A run without a leak; tests leave it as it is."""
-    return make_fair_run(tmp_path_factory.mktemp("fair") / "run")
+def fair(fair_run: Path) -> RunStore:
+    return RunStore(fair_run)
 
 
 @pytest.fixture(scope="module")
@@ -49,13 +50,13 @@ def leaky(fair: RunStore, tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 
 
 @pytest.fixture(scope="module")
-def repaired(leaky: RunStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunStore, Outcome]:
+def repaired(leaky: RunStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunStore, Refinement]:
     store = copy_of(leaky, tmp_path_factory.mktemp("repaired") / "run")
     return store, refine(store, Settings(2, LENIENT))
 
 
 @pytest.fixture(scope="module")
-def thinned(leaky: RunStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunStore, Outcome]:
+def thinned(leaky: RunStore, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunStore, Refinement]:
     """The leaky run, where nothing may be rewritten."""
     store = copy_of(leaky, tmp_path_factory.mktemp("thinned") / "run")
     return store, refine(store, Settings(0, LENIENT))
@@ -65,7 +66,7 @@ def copy_of(store: RunStore, folder: Path) -> RunStore:
     return RunStore(Path(shutil.copytree(store.folder, folder)))
 
 
-def decided(outcome: Outcome) -> Refined:
+def decided(outcome: Refinement) -> Refined:
     assert outcome.refined is not None
     return outcome.refined
 
@@ -85,6 +86,7 @@ def identity(question: Question) -> tuple[Any, ...]:
 # --- what is missed
 
 
+@pytest.mark.slow
 def test_the_limits_that_are_missed_are_those_of_an_audit(leaky: RunStore) -> None:
     drafts = read_drafts(leaky, leaky_work(), leaky.path("questions"))
     gates = {"probe.*": Gate(all=Limit(max=0.0), types=Limit(max=0.0))}
@@ -97,7 +99,7 @@ def test_the_limits_that_are_missed_are_those_of_an_audit(leaky: RunStore) -> No
 # --- other words
 
 
-def test_a_leak_is_repaired_by_other_words(leaky: RunStore, repaired: tuple[RunStore, Outcome]) -> None:
+def test_a_leak_is_repaired_by_other_words(leaky: RunStore, repaired: tuple[RunStore, Refinement]) -> None:
     store, outcome = repaired
     assert "probe.lengths, all" in outcome.missed_at_first
     assert outcome.missed_at_last == ()
@@ -131,13 +133,13 @@ def test_the_offline_backend_has_other_words_for_each_round(fair: RunStore) -> N
     assert len({draft.question.question_id for draft in drafts}) == len(drafts)
 
 
-def words_of(draft: Draft) -> tuple[str, ...]:
+def words_of(draft: QuestionDraft) -> tuple[str, ...]:
     return (draft.question.message, *sorted(option.text for option in draft.question.options))
 
 
 def test_where_limits_are_met_nothing_is_done(fair: RunStore, tmp_path: Path) -> None:
     store = copy_of(fair, tmp_path / "run")
-    assert refine(store, Settings(2, LENIENT)) == Outcome(None, (), ())
+    assert refine(store, Settings(2, LENIENT)) == Refinement(None, (), ())
     assert contents(store.folder) == contents(fair.folder)
 
 
@@ -145,7 +147,7 @@ def test_where_limits_are_met_nothing_is_done(fair: RunStore, tmp_path: Path) ->
 
 
 def test_what_probes_still_answer_is_dropped_a_tenth_of_each_type_at_most(
-    leaky: RunStore, thinned: tuple[RunStore, Outcome]
+    leaky: RunStore, thinned: tuple[RunStore, Refinement]
 ) -> None:
     store, outcome = thinned
     assert store.path("questions").read_bytes() == leaky.path("questions").read_bytes()
@@ -158,6 +160,7 @@ def test_what_probes_still_answer_is_dropped_a_tenth_of_each_type_at_most(
     assert all(map(is_leaky, dropped)), "the probe would not answer the others"
 
 
+@pytest.mark.slow
 def test_dropping_ends_when_the_limits_are_met(fair: RunStore, tmp_path: Path) -> None:
     store = plant(copy_of(fair, tmp_path / "run"), lambda i: i % 10 == 0)
     outcome = refine(store, Settings(0, LENIENT))
@@ -201,17 +204,17 @@ def test_the_funnel_adds_up(which: str, request: pytest.FixtureRequest) -> None:
     assert written["format"] == "personamem-refined-1"
 
 
-def test_contexts_ask_no_question_that_was_dropped(thinned: tuple[RunStore, Outcome], tmp_path: Path) -> None:
+def test_contexts_ask_no_question_that_was_dropped(thinned: tuple[RunStore, Refinement], tmp_path: Path) -> None:
     store = copy_of(thinned[0], tmp_path / "run")
     dropped = decided(thinned[1]).dropped()
-    assert len(dropped) > 10
+    assert len(dropped) > 5
     assemble(store, [SIZE], n_variants=2)
     asked = (store.folder / "splits" / "5blocks" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
     assert not dropped & {json.loads(line)["source_question_id"] for line in asked}
     [split] = audit(store.folder, (), {}).splits
     assert not dropped & {row["question_id"] for row in split.rows}
     assert len(split.rows) == decided(thinned[1]).funnel.all.kept
-    assert "refined.json" in read_assembly(store, "5blocks")["files"]
+    assert "refined.json" in read_assembly(store, "5blocks").files
 
     manifest = build(store, tmp_path / "personamem")
     verify_dataset(tmp_path / "personamem")
@@ -234,7 +237,7 @@ def test_a_split_from_before_is_assembled_again(leaky: RunStore, tmp_path: Path)
     manifest = build(store, tmp_path / "personamem")
     assert "funnel" not in manifest
     assert "funnel" not in (tmp_path / "personamem" / "README.md").read_text(encoding="utf-8")
-    assert "refined.json" not in read_assembly(store, "5blocks")["files"]
+    assert "refined.json" not in read_assembly(store, "5blocks").files
     refine(store, Settings(0, LENIENT))  # which leaves the questions as they are
     with pytest.raises(UserError, match=r"refined\.json is not what the split 5blocks was assembled from"):
         build(store, tmp_path / "personamem")
@@ -243,8 +246,9 @@ def test_a_split_from_before_is_assembled_again(leaky: RunStore, tmp_path: Path)
 # --- again
 
 
+@pytest.mark.slow
 def test_the_same_again_does_nothing_and_other_settings_begin_anew(
-    leaky: RunStore, repaired: tuple[RunStore, Outcome], thinned: tuple[RunStore, Outcome], tmp_path: Path
+    leaky: RunStore, repaired: tuple[RunStore, Refinement], thinned: tuple[RunStore, Refinement], tmp_path: Path
 ) -> None:
     store = copy_of(repaired[0], tmp_path / "run")
     before = contents(store.folder)
@@ -265,7 +269,7 @@ def test_the_same_again_does_nothing_and_other_settings_begin_anew(
 
 
 def test_generate_goes_on_from_a_refined_run_and_what_it_makes_anew_is_stale(
-    repaired: tuple[RunStore, Outcome], tmp_path: Path
+    repaired: tuple[RunStore, Refinement], tmp_path: Path
 ) -> None:
     store = copy_of(repaired[0], tmp_path / "run")
     before = contents(store.folder)
@@ -289,8 +293,8 @@ class Killed(BaseException):
 
 def test_after_a_kill_the_same_command_ends_with_the_same_bytes(
     leaky: RunStore,
-    repaired: tuple[RunStore, Outcome],
-    thinned: tuple[RunStore, Outcome],
+    repaired: tuple[RunStore, Refinement],
+    thinned: tuple[RunStore, Refinement],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -330,7 +334,7 @@ def test_after_a_kill_the_same_command_ends_with_the_same_bytes(
 REPLACE = Path.replace
 
 
-def decisions_of(store: RunStore) -> tuple[list[Draft], Refined | None]:
+def decisions_of(store: RunStore) -> tuple[list[QuestionDraft], Refined | None]:
     made = read_state(store).made
     drafts = read_drafts(store, leaky_work(), made)
     for draft, question, line in zip(
@@ -341,7 +345,7 @@ def decisions_of(store: RunStore) -> tuple[list[Draft], Refined | None]:
 
 
 def test_what_an_interrupted_refinement_left_is_not_assembled(
-    repaired: tuple[RunStore, Outcome], leaky: RunStore, tmp_path: Path
+    repaired: tuple[RunStore, Refinement], leaky: RunStore, tmp_path: Path
 ) -> None:
     store = copy_of(repaired[0], tmp_path / "run")
     shutil.copy(leaky.path("questions"), store.path("questions"))  # a kill before the last file
@@ -354,7 +358,7 @@ def test_what_an_interrupted_refinement_left_is_not_assembled(
 # --- runs that cannot be refined
 
 
-def test_the_questions_from_before_are_needed(repaired: tuple[RunStore, Outcome], tmp_path: Path) -> None:
+def test_the_questions_from_before_are_needed(repaired: tuple[RunStore, Refinement], tmp_path: Path) -> None:
     store = copy_of(repaired[0], tmp_path / "run")
     with (store.folder / "questions_made.jsonl").open("ab") as file:
         file.write(b"\n")

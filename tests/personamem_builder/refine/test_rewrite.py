@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from loopback_llm import LoopbackLLM, Reply
 from scripted_model import GoodModel
-from small_leaks import LENIENT, is_leaky, leaky_work, make_fair_run, plant, questions_of
+from small_leaks import LENIENT, is_leaky, leaky_work, plant, questions_of
 from small_runs import contents
 
 from generation.llm.backends import parse_backend
@@ -21,15 +21,17 @@ from generation.store import RunStore
 from personamem_builder.refine.clients import Clients
 from personamem_builder.refine.drafts import read_drafts
 from personamem_builder.refine.refine import Settings, refine
-from personamem_builder.refine.rewrite import Again, rewrite
+from personamem_builder.refine.rewrite import ReseededBackend, rewrite
 
 SETTINGS = Settings(1, LENIENT, writer="openai:parrot")
 
 
 @pytest.fixture(scope="module")
-def leaky(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
+def leaky(fair_run: Path, tmp_path_factory: pytest.TempPathFactory) -> RunStore:
     """A run with a leak in each eighth question; tests leave it as it is."""
-    return plant(make_fair_run(tmp_path_factory.mktemp("leaky") / "run"), lambda i: i % 8 == 0)
+    return plant(
+        RunStore(Path(shutil.copytree(fair_run, tmp_path_factory.mktemp("leaky") / "run"))), lambda i: i % 8 == 0
+    )
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def good(leaky: RunStore) -> dict[str, str]:
     """Good replies to the prompts of a first round: other words than those of the run."""
     work = leaky_work()
     model = GoodModel(work)
-    client = Client(Again(model, 1))
+    client = Client(ReseededBackend(model, 1))
     for draft in read_drafts(leaky, work, leaky.path("questions")):
         STAGES["questions"].write(client, work.banks, draft.plan)
     return model.replies
@@ -56,6 +58,7 @@ def server(good: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Lo
         yield server
 
 
+@pytest.mark.slow
 def test_a_model_rewrites_what_a_probe_answers(server: LoopbackLLM, store: RunStore, leaky: RunStore) -> None:
     outcome = refine(store, SETTINGS)
     assert outcome.missed_at_first

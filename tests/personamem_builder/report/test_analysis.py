@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from generation.records import QUESTION_TYPES
 from personamem_builder.report.analysis import analyse, primary_score
-from personamem_builder.report.answers import Answer
 from personamem_builder.report.breakdown import (
     Analysis,
-    Entry,
     LeftOut,
+    ModelEntry,
     position,
     sessions_since,
     tokens_since,
@@ -25,6 +24,7 @@ from personamem_builder.report.breakdown import (
 )
 from personamem_builder.report.calibration import calibration, calibration_error, softmax
 from personamem_builder.report.choices import asserted, letters, marginal_homogeneity, states, stereotypes
+from personamem_builder.results.answers import ScoredAnswer
 from personamem_builder.statistics import mcnemar
 
 LATEST = "acknowledge_latest_user_preferences"
@@ -50,7 +50,7 @@ def question(**changes: Any) -> dict[str, Any]:
     return row | changes
 
 
-def answer(row: dict[str, Any], letter: str | None, **changes: Any) -> Answer:
+def answer(row: dict[str, Any], letter: str | None, **changes: Any) -> ScoredAnswer:
     right = "abcd"[row["answer_index"]]
     fields: dict[str, Any] = {
         "persona_id": row["persona_id"],
@@ -63,13 +63,13 @@ def answer(row: dict[str, Any], letter: str | None, **changes: Any) -> Answer:
         "predictions": {"acc": letter},
         "answer": right,
     }
-    return Answer(**(fields | changes))
+    return ScoredAnswer(**(fields | changes))
 
 
-def entry(rows: dict[str, dict[str, Any]], chosen: str, label: str = "m", **changes: Any) -> Entry:
+def entry(rows: dict[str, dict[str, Any]], chosen: str, label: str = "m", **changes: Any) -> ModelEntry:
     """`chosen` has a letter for each question, `-` for an answer without one."""
     pairs = zip(rows.items(), chosen, strict=True)
-    return Entry(label, {id_: answer(row, None if c == "-" else c, **changes) for (id_, row), c in pairs}, "acc")
+    return ModelEntry(label, {id_: answer(row, None if c == "-" else c, **changes) for (id_, row), c in pairs}, "acc")
 
 
 def asked(*rows: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -210,7 +210,7 @@ def test_calibration_takes_the_softmax_of_both_scores():
         id_: answer(row, "a", credits={"acc": float(i < 3), "acc_per_token": 0.0}, **scores)
         for i, (id_, row) in enumerate(rows.items())
     }
-    result = calibration([Entry("m", given_answers, "acc")])
+    result = calibration([ModelEntry("m", given_answers, "acc")])
     assert values(result, "m · acc")["60–70 %"] == 0.75
     assert values(result, "m · acc")["90–100 %"] is None
     assert values(result, "m · acc_per_token")["60–70 %"] == 0.0

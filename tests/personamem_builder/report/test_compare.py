@@ -11,16 +11,19 @@ from hypothesis import strategies as st
 
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES
-from personamem_builder.report.answers import Answer
-from personamem_builder.report.compare import compare, holm, in_words, p_text
-from personamem_builder.report.runs import Run, Shown, Subset
-from personamem_builder.report.table import group_runs
+from personamem_builder.report.compare import compare, holm, in_words
+from personamem_builder.report.groups import group_runs
+from personamem_builder.report.numbers import p_text
+from personamem_builder.results.answers import ScoredAnswer
+from personamem_builder.results.runs import MemoryShown, Run, Subset
 
 
 def run(model: str, credits: list[float], **changes: Any) -> Run:
     """Two questions a persona; the first half is of one type, the rest of another."""
     answers = {
-        f"q{i}": Answer(i // 2, QUESTION_TYPES[2 * i // len(credits)], 4, {"acc": credit}, frozenset(), False, False)
+        f"q{i}": ScoredAnswer(
+            i // 2, QUESTION_TYPES[2 * i // len(credits)], 4, {"acc": credit}, frozenset(), False, False
+        )
         for i, credit in enumerate(credits)
     }
     fields: dict[str, Any] = {
@@ -90,10 +93,11 @@ def test_in_words():
 def test_where_interval_and_test_disagree_it_is_said():
     # All that the models differ in is one persona's questions.
     answers = {
-        f"q{i}": Answer(int(i >= 10), QUESTION_TYPES[0], 4, {"acc": 1.0}, frozenset(), False, False) for i in range(20)
+        f"q{i}": ScoredAnswer(int(i >= 10), QUESTION_TYPES[0], 4, {"acc": 1.0}, frozenset(), False, False)
+        for i in range(20)
     }
     worse = {
-        name: Answer(a.persona_id, a.question_type, 4, {"acc": float(a.persona_id)}, frozenset(), False, False)
+        name: ScoredAnswer(a.persona_id, a.question_type, 4, {"acc": float(a.persona_id)}, frozenset(), False, False)
         for name, a in answers.items()
     }
     (one,) = compare(group_runs([run("a", [], answers=answers), run("b", [], answers=worse)]), "a", "b")
@@ -166,9 +170,9 @@ def test_a_name_of_several_runs_asks_for_a_folder():
 
 
 def test_a_plain_name_means_the_whole_history_and_a_memory_is_named_by_its_mark():
-    shown = Shown("bm25", (("k", "10"),), measures=("evidence recall 30.0 %",))
+    shown = MemoryShown("bm25", (("k", "10"),), measures=("evidence recall 30.0 %",))
     groups = group_runs(
-        [run("m", [1, 0, 0]), run("m", [1, 1, 0], shown=shown), run("m", [0, 0, 0], shown=Shown("none"))]
+        [run("m", [1, 0, 0]), run("m", [1, 1, 0], shown=shown), run("m", [0, 0, 0], shown=MemoryShown("none"))]
     )
     (comparison,) = compare(groups, "m", "m [bm25, k=10]")
     assert comparison.difference.value == pytest.approx(-1 / 3)

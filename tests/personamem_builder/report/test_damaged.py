@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 from command_line import personamem
-from small_datasets import make_dataset
 from small_results import DATE, first, right, write_lines, write_results
 
 from generation.errors import UserError
-from personamem_builder.report.runs import read_runs
+from personamem_builder.results.runs import read_runs
 
 FORMS = ((), ("--json",), ("--markdown",), ("--latex",))
 ODD = (
@@ -25,8 +24,8 @@ ODD = (
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_dataset(tmp_path_factory.mktemp("tiny"))
+def tiny(generated: Path) -> Path:
+    return generated
 
 
 def put(folder: Path, results: object = None, lines: object = None) -> tuple[Path, Path]:

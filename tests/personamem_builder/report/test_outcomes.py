@@ -8,26 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
-from small_datasets import make_dataset
+from command_line import Outcome, personamem
 from small_results import DATE, first, right, right_half_the_time, write_lines, write_results
 
 from personamem_builder import statistics
-from personamem_builder.cli.report import report
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.report.runs import read_runs
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.results.runs import read_runs
 
 FAILED = (0, 3, 5, 6)
 FORMS = ("--json", "--markdown", "--latex")
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_dataset(tmp_path_factory.mktemp("tiny"))
+def tiny(generated: Path) -> Path:
+    return generated
 
 
-def invoke(*args: object) -> Result:
-    return CliRunner(env={"COLUMNS": "200"}).invoke(report, [str(arg) for arg in args], catch_exceptions=False)
+def invoke(*args: object) -> Outcome:
+    return personamem("report", *args, COLUMNS="200")
 
 
 def rewrite(folder: Path, outcomes: dict[int, str], *, letters: bool = True) -> list[dict[str, Any]]:
@@ -53,7 +51,7 @@ def rows_of(printed: str) -> dict[tuple[str, str | None], dict[str, Any]]:
 def test_failed_questions_count_nowhere(tiny, tmp_path):
     write_results(tmp_path / "m", tiny, "org/m", right_half_the_time, kind="_generate")
     lines = rewrite(tmp_path / "m", dict.fromkeys(FAILED, "failed"))
-    rows = rows_of(invoke(tmp_path, "--json").stdout)
+    rows = rows_of(invoke(tmp_path, "--json").out)
     row = rows["org/m", "robust"]
     kept = [line for number, line in enumerate(lines) if number not in FAILED]
     expected = statistics.overall([line["credits"]["robust"] for line in kept], [line["persona_id"] for line in kept])
@@ -62,7 +60,7 @@ def test_failed_questions_count_nowhere(tiny, tmp_path):
     assert row["invalid_rate"] == 0
     # The same questions are left out of chance and of the floors.
     assert {other["n"] for other in rows.values()} == {60}
-    table = json.loads(invoke(tmp_path, "--json").stdout)["tables"][0]
+    table = json.loads(invoke(tmp_path, "--json").out)["tables"][0]
     assert table["limit"] is None
     for analysis in table["analyses"]:
         for series in analysis["series"] if analysis["name"] == "types" else ():
@@ -74,7 +72,7 @@ def test_a_comparison_leaves_out_what_failed_for_either(tiny, tmp_path):
     write_results(tmp_path / "b", tiny, "b", first, kind="_generate")
     rewrite(tmp_path / "a", {0: "failed", 1: "failed"})
     rewrite(tmp_path / "b", {1: "failed", 2: "failed"})
-    (one,) = json.loads(invoke(tmp_path, "--json", "--compare", "a", "b").stdout)["comparisons"]
+    (one,) = json.loads(invoke(tmp_path, "--json", "--compare", "a", "b").out)["comparisons"]
     assert one["difference"]["n"] == 61
     assert one["notes"] == ["Over the 61 questions that both answered (62 and 62, 2 and 2 failed)."]
 
@@ -83,11 +81,11 @@ def test_each_outcome_has_a_share_of_its_own(tiny, tmp_path):
     write_results(tmp_path / "m", tiny, "org/m", lambda row, number: None if number > 57 else 0, kind="_generate")
     outcomes = ["failed"] * 4 + ["cut"] * 12 + ["refused"] * 9
     rewrite(tmp_path / "m", dict(enumerate(outcomes)))
-    row = rows_of(invoke(tmp_path, "--json").stdout)["org/m", "robust"]
+    row = rows_of(invoke(tmp_path, "--json").out)["org/m", "robust"]
     shares = [row[name] for name in ("failed_rate", "cut_rate", "refused_rate", "invalid_rate")]
     assert shares == [4 / 64, 12 / 60, 9 / 60, 6 / 60]
     assert row["flags"] == ["failed", "cut", "refused", "invalid"]
-    text = " ".join(invoke(tmp_path).stdout.split())
+    text = " ".join(invoke(tmp_path).out.split())
     assert "(!) org/m (robust): 6.2 % of the questions got no answer" in text
     assert "20.0 % of the answers were cut at the longest reply" in text
     assert "15.0 % of the answers were refusals" in text
@@ -108,15 +106,15 @@ def test_a_run_is_flagged_above_one_in_twenty(tmp_path, failed, flagged):
     write_plain(tmp_path, lines)
     outcome = invoke(tmp_path)
     assert outcome.exit_code == 0
-    assert ("(!)" in outcome.stdout) == flagged
-    assert ("failed" in outcome.stdout) == (failed > 0)
+    assert ("(!)" in outcome.out) == flagged
+    assert ("failed" in outcome.out) == (failed > 0)
     assert rows_flags(invoke(tmp_path, "--json")) == [[], ["failed"] if flagged else []]
-    assert (r"m (\!)" in invoke(tmp_path, "--markdown").stdout) == flagged
-    assert ("m (!)" in invoke(tmp_path, "--latex").stdout) == flagged
+    assert (r"m (\!)" in invoke(tmp_path, "--markdown").out) == flagged
+    assert ("m (!)" in invoke(tmp_path, "--latex").out) == flagged
 
 
-def rows_flags(outcome: Result) -> list[list[str]]:
-    return [row["flags"] for table in json.loads(outcome.stdout)["tables"] for row in table["rows"]]
+def rows_flags(outcome: Outcome) -> list[list[str]]:
+    return [row["flags"] for table in json.loads(outcome.out)["tables"] for row in table["rows"]]
 
 
 def write_plain(folder: Path, lines: Sequence[dict[str, Any]]) -> None:
@@ -130,7 +128,7 @@ def test_where_everything_failed_there_is_no_score(tiny, tmp_path):
     write_results(tmp_path / "good", tiny, "good", right, kind="_generate")
     write_results(tmp_path / "bad", tiny, "bad", right, kind="_generate")
     rewrite(tmp_path / "bad", dict.fromkeys(range(64), "failed"))
-    rows = rows_of(invoke(tmp_path, "--json").stdout)
+    rows = rows_of(invoke(tmp_path, "--json").out)
     bad = rows["bad", None]
     assert (bad["overall"], bad["macro"], bad["n"], bad["failed_rate"], bad["flags"]) == (
         None,
@@ -143,13 +141,13 @@ def test_where_everything_failed_there_is_no_score(tiny, tmp_path):
     for form in ((), *((form,) for form in FORMS)):
         outcome = invoke(tmp_path, *form)
         assert outcome.exit_code == 0
-        assert "bad" in outcome.stdout
-    assert "It has no score." in " ".join(invoke(tmp_path).stdout.split())
+        assert "bad" in outcome.out
+    assert "It has no score." in " ".join(invoke(tmp_path).out.split())
 
     alone = invoke(tmp_path / "bad", "--html", tmp_path / "page.html")
     assert alone.exit_code == 0
-    assert "bad (!)" in alone.stdout
-    (row,) = [line for line in alone.stdout.splitlines() if line.startswith(" bad (!)")]
+    assert "bad (!)" in alone.out
+    (row,) = [line for line in alone.out.splitlines() if line.startswith(" bad (!)")]
     assert set(row.split()[2:]) == {"-", "0", "100.0"}
     assert "100.0 % of the questions got no answer" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
@@ -159,12 +157,12 @@ def test_a_whole_run_without_a_letter_says_so_everywhere(tiny, tmp_path):
     rewrite(tmp_path / "m", {}, letters=False)
     page = tmp_path / "page.html"
     said = "100.0 % of the answers had no letter that could be read"
-    assert said in " ".join(invoke(tmp_path, "--html", page).stdout.split())
+    assert said in " ".join(invoke(tmp_path, "--html", page).out.split())
     assert said in page.read_text(encoding="utf-8")
     assert "mute (!)" in page.read_text(encoding="utf-8")
-    assert said in invoke(tmp_path, "--markdown").stdout
-    assert said.replace("%", r"\%") in invoke(tmp_path, "--latex").stdout
-    assert any(said in note for note in json.loads(invoke(tmp_path, "--json").stdout)["tables"][0]["notes"])
+    assert said in invoke(tmp_path, "--markdown").out
+    assert said.replace("%", r"\%") in invoke(tmp_path, "--latex").out
+    assert any(said in note for note in json.loads(invoke(tmp_path, "--json").out)["tables"][0]["notes"])
 
 
 def test_files_that_do_not_know_outcomes_are_read_as_answered(tiny, tmp_path):
@@ -172,7 +170,7 @@ def test_files_that_do_not_know_outcomes_are_read_as_answered(tiny, tmp_path):
     (run,) = read_runs([tmp_path]).runs
     assert {answer.outcome for answer in run.answers.values()} == {"answered"}
     assert not run.failed
-    assert "(!)" not in invoke(tmp_path).stdout
+    assert "(!)" not in invoke(tmp_path).out
 
 
 def test_one_persona_id_for_all_is_named_as_the_reason_for_no_intervals(tmp_path):
@@ -185,8 +183,8 @@ def test_one_persona_id_for_all_is_named_as_the_reason_for_no_intervals(tmp_path
         for i in range(6)
     ]  # fmt: skip
     write_plain(tmp_path, lines)
-    assert "one persona: no interval" in " ".join(invoke(tmp_path).stdout.split())
-    assert "all 6 questions have the same persona_id" in " ".join(invoke(tmp_path).stdout.split())
+    assert "one persona: no interval" in " ".join(invoke(tmp_path).out.split())
+    assert "all 6 questions have the same persona_id" in " ".join(invoke(tmp_path).out.split())
 
 
 def test_hard_questions_that_failed_are_left_out(tiny, tmp_path):
@@ -195,5 +193,5 @@ def test_hard_questions_that_failed_are_left_out(tiny, tmp_path):
     ids = read_questions(tiny, "32k").column("question_id").to_pylist()[:4]
     hard = tmp_path / "hard.txt"
     hard.write_text("\n".join(ids), encoding="utf-8")
-    row = rows_of(invoke(tmp_path / "m", "--json", "--hard", hard).stdout)["m", "robust"]
+    row = rows_of(invoke(tmp_path / "m", "--json", "--hard", hard).out)["m", "robust"]
     assert (row["hard"]["value"], row["hard"]["n"]) == (1.0, 3)

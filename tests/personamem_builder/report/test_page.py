@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
-from click.testing import CliRunner, Result
-from small_datasets import make_dataset
+from command_line import Outcome, personamem
 from small_results import Row, first, right, right_half_the_time, write_results
 
-from generation.errors import UserError
-from personamem_builder.cli.report import report
-from personamem_builder.dataset.folder import read_manifest
-from personamem_builder.dataset.load import read_questions
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.manifest import read_manifest
 from personamem_builder.report.breakdown import Analysis
 from personamem_builder.report.draw import COLOURS, WIDTH, draw
 from personamem_builder.statistics import Estimate
@@ -39,8 +36,8 @@ def outdated_or_first(row: Row, number: int) -> int | None:
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_dataset(tmp_path_factory.mktemp("tiny"))
+def tiny(generated: Path) -> Path:
+    return generated
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +57,13 @@ def results(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(results: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "report.html"
     outcome = invoke(results, "--html", path, "--compare", "org/good-model-with-a-long-name-7B-instruct", MARKUP)
-    assert outcome.exit_code == 0, outcome.output
-    assert f"wrote {path}" in outcome.stderr
+    assert outcome.exit_code == 0, outcome.err
+    assert f"wrote {path}" in outcome.err
     return path
 
 
-def invoke(*args: object) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(report, [str(arg) for arg in args], catch_exceptions=False)
+def invoke(*args: object) -> Outcome:
+    return personamem("report", *args, COLUMNS="120")
 
 
 def texts(root: ET.Element) -> str:
@@ -136,16 +133,27 @@ def test_the_same_results_give_the_same_bytes(results, page, tmp_path):
     assert again.read_bytes() == page.read_bytes()
 
 
-def test_plots_are_files_with_the_same_bytes_each_time(results, tmp_path):
-    outcome = invoke(results / "b", "--plots", tmp_path / "one")
-    assert "plots to" in outcome.stderr
-    invoke(results / "b", "--plots", tmp_path / "two")
-    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+@pytest.fixture(scope="module")
+def plots(results, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("plots") / "one"
+    assert "plots to" in invoke(results / "b", "--plots", folder).err
+    return folder
+
+
+@pytest.mark.slow
+def test_plots_have_the_same_bytes_each_time(results, plots, tmp_path):
+    invoke(results / "b", "--plots", tmp_path)
+    names = sorted(path.name for path in plots.iterdir())
+    assert names == sorted(path.name for path in tmp_path.iterdir())
+    assert all((plots / name).read_bytes() == (tmp_path / name).read_bytes() for name in names)
+
+
+def test_plots_are_files(plots):
+    names = sorted(path.name for path in plots.iterdir())
     assert {"personamem_32k-types.svg", "personamem_32k-types.png", "personamem_32k-states.png"} <= set(names)
     assert len([name for name in names if name.endswith(".svg")]) == len(names) / 2
     for name in names:
-        content = (tmp_path / "one" / name).read_bytes()
-        assert content == (tmp_path / "two" / name).read_bytes()
+        content = (plots / name).read_bytes()
         if name.endswith(".svg"):
             picture = ET.fromstring(content)
             assert picture.tag == f"{SVG}svg"
@@ -160,7 +168,7 @@ def test_hard_questions_of_a_file_are_scored(tiny, results, tmp_path):
     ids = read_questions(tiny, "32k").column("question_id").to_pylist()[:4]
     file = tmp_path / "hard.json"
     write_subset(file, {"32k": ids}, method="", source="", digest=read_manifest(tiny)["digest"])
-    printed = json.loads(invoke(results / "a", "--json", "--hard", file).stdout)
+    printed = json.loads(invoke(results / "a", "--json", "--hard", file).out)
     (table,) = printed["tables"]
     rows = {(row["model"], row["score"]): row for row in table["rows"]}
     assert table["hard_file"] == "hard.json"
@@ -168,8 +176,9 @@ def test_hard_questions_of_a_file_are_scored(tiny, results, tmp_path):
     assert rows["floor: type-length", "acc"]["hard"]["n"] == 4
     assert rows["floor: type-length", "acc"]["computed"]
     write_subset(file, {"32k": ["elsewhere"]}, method="", source="", digest=None)
-    with pytest.raises(UserError, match="1 of its 1 questions are not among the answers to personamem_32k"):
-        invoke(results / "a", "--hard", file)
+    outcome = invoke(results / "a", "--hard", file)
+    assert outcome.exit_code == 1
+    assert "1 of its 1 questions are not among the answers to personamem_32k" in outcome.err
 
 
 def test_hard_questions_are_known_from_the_runs_on_them(tiny, results, tmp_path):
@@ -178,7 +187,7 @@ def test_hard_questions_are_known_from_the_runs_on_them(tiny, results, tmp_path)
     path = next((tmp_path / "hard").glob("results_*"))
     whole = json.loads(path.read_text(encoding="utf-8")) | {"n-samples": {}}
     path.write_text(json.dumps(whole | {"config": whole["config"] | {"limit": None}}), encoding="utf-8")
-    all_questions, on_subset = json.loads(invoke(results / "a", tmp_path, "--json").stdout)["tables"]
+    all_questions, on_subset = json.loads(invoke(results / "a", tmp_path, "--json").out)["tables"]
     (row,) = [r for r in all_questions["rows"] if r["model"].startswith("org/") and r["score"] == "acc"]
     assert (all_questions["hard_file"], row["hard"]["value"], row["hard"]["n"]) == ("hard.json", 1.0, 3)
     assert on_subset["subset"]["size"] == 3
@@ -186,11 +195,11 @@ def test_hard_questions_are_known_from_the_runs_on_them(tiny, results, tmp_path)
 
 def test_comparisons_are_printed_in_every_format(results):
     pair = ("--compare", "org/good-model-with-a-long-name-7B-instruct", "floor: longest")
-    text = invoke(results / "a", *pair).stdout
+    text = invoke(results / "a", *pair).out
     assert "McNemar's exact test, two-sided" in " ".join(text.split())
-    assert "McNemar's exact test, two-sided" in invoke(results / "a", *pair, "--markdown").stdout
-    assert invoke(results / "a", *pair, "--latex").stdout.count(r"\toprule") == 2
-    (one,) = json.loads(invoke(results / "a", *pair, "--json").stdout)["comparisons"]
+    assert "McNemar's exact test, two-sided" in invoke(results / "a", *pair, "--markdown").out
+    assert invoke(results / "a", *pair, "--latex").out.count(r"\toprule") == 2
+    (one,) = json.loads(invoke(results / "a", *pair, "--json").out)["comparisons"]
     assert one.keys() == {
         "task", "data_digest", "score", "first", "second", "difference", "wins", "losses", "ties",
         "mcnemar_p", "notes", "types",
@@ -210,7 +219,7 @@ def test_without_the_dataset_the_page_says_what_is_missing(results, tmp_path, mo
             text = path.read_text(encoding="utf-8")
             (target / path.name).write_text(re.sub(r'"data": "[^"]*"', '"data": "/gone"', text), encoding="utf-8")
     outcome = invoke(tmp_path / "moved", "--html", tmp_path / "new" / "report.html")
-    assert "note: some plots are left out" in outcome.stderr
+    assert "note: some plots are left out" in outcome.err
     html = (tmp_path / "new" / "report.html").read_text(encoding="utf-8")
     assert "Accuracy by topic: the dataset of digest" in html
     assert "(it was /gone) is not here; name it: --data FOLDER, or --data ORG/NAME." in html
@@ -220,9 +229,9 @@ def test_without_the_dataset_the_page_says_what_is_missing(results, tmp_path, mo
 
 def test_a_page_that_cannot_be_written_is_one_error(results, tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(UserError) as caught:
-        invoke(results / "b", "--html", tmp_path / "file" / "report.html")
-    assert str(tmp_path / "file") in caught.value.message
+    outcome = invoke(results / "b", "--html", tmp_path / "file" / "report.html")
+    assert outcome.exit_code == 1
+    assert f"error: {tmp_path / 'file'}" in outcome.err
 
 
 def estimates(*values: float | None, n: int = 20) -> tuple[Estimate | None, ...]:

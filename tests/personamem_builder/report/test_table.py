@@ -8,26 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from command_line import Outcome, fails, personamem
 
-from generation.errors import UserError
 from generation.records import QUESTION_TYPES
-from personamem_builder.cli.report import report
-from personamem_builder.report.answers import Answer
+from personamem_builder.report.groups import group_runs
 from personamem_builder.report.json_form import to_json
 from personamem_builder.report.render import to_latex, to_markdown, to_text
-from personamem_builder.report.runs import Run, Shown, Subset
-from personamem_builder.report.table import Hard, Row, Table, build_table, build_tables, group_runs, published_for
+from personamem_builder.report.rows import HardQuestions, ScoreRow
+from personamem_builder.report.table import ScoreTable, build_table, published_for
+from personamem_builder.results.answers import ScoredAnswer
+from personamem_builder.results.runs import MemoryShown, Run, Subset
 from personamem_builder.schema import SHORT_TYPES, option_text
 
 DATE = "2026-11-27T10-11-12.123456"
 OFFICIAL = Path(__file__).parents[4] / "shared" / "data" / "personamem_v1" / "questions_32k.csv"
 
 
-def make_answers(credits: list[float], score: str = "acc", **changes: Any) -> dict[str, Answer]:
+def make_answers(credits: list[float], score: str = "acc", **changes: Any) -> dict[str, ScoredAnswer]:
     """Two questions a persona, the types in turn."""
     return {
-        f"q{i}": Answer(
+        f"q{i}": ScoredAnswer(
             **{
                 "persona_id": i // 2,
                 "question_type": QUESTION_TYPES[i % 7],
@@ -43,7 +43,7 @@ def make_answers(credits: list[float], score: str = "acc", **changes: Any) -> di
     }
 
 
-def make_run(model: str, answers: Mapping[str, Answer], **changes: Any) -> Run:
+def make_run(model: str, answers: Mapping[str, ScoredAnswer], **changes: Any) -> Run:
     is_floor = model.startswith("floor")
     fields: dict[str, Any] = {
         "model": model,
@@ -59,12 +59,16 @@ def make_run(model: str, answers: Mapping[str, Answer], **changes: Any) -> Run:
     return Run(**(fields | changes))
 
 
-def only(tables: list[Table]) -> Table:
+def build_tables(runs: list[Run]) -> list[ScoreTable]:
+    return [build_table(group) for group in group_runs(runs)]
+
+
+def only(tables: list[ScoreTable]) -> ScoreTable:
     (table,) = tables
     return table
 
 
-def row_of(table: Table, label: str) -> Row:
+def row_of(table: ScoreTable, label: str) -> ScoreRow:
     (row,) = [row for row in table.rows if row.label == label]
     return row
 
@@ -108,7 +112,7 @@ def test_a_model_below_chance_is_named_even_without_floors():
 
 def test_a_row_a_score():
     answers = {
-        name: Answer(
+        name: ScoredAnswer(
             0,
             "suggest_new_ideas",
             4,
@@ -215,12 +219,12 @@ def test_hard_questions_are_scored_by_the_runs_on_them_or_by_the_answers_to_all(
     whole = [make_run("m", make_answers([1, 1, 1, 0])), make_run("n", make_answers([1, 0, 1, 1]))]
     own = make_run("m", {name: make_answers([0, 0, 0, 1])[name] for name in ("q2", "q3")}, subset=subset)
     (group,) = group_runs(whole)
-    table = build_table(group, hard=Hard("hard.json", frozenset({"q2", "q3"}), [own]))
+    table = build_table(group, hard=HardQuestions("hard.json", frozenset({"q2", "q3"}), [own]))
     assert (row_of(table, "m").hard.value, row_of(table, "n").hard.value) == (0.5, 1.0)
     assert row_of(table, "m").hard.n == 2
     assert table.rows[0].hard is None
     assert "Hard = on the 2 questions of hard.json." in to_text([table], 200)
-    unanswered = build_table(group, hard=Hard("hard.json", frozenset({"q2", "q9"})))
+    unanswered = build_table(group, hard=HardQuestions("hard.json", frozenset({"q2", "q9"})))
     assert row_of(unanswered, "m").hard is None
 
 
@@ -335,11 +339,11 @@ def test_each_subset_of_a_data_set_has_a_table():
 
 def test_memories_are_rows_of_one_table_with_their_gain_and_their_gap_to_the_evidence_alone():
     runs = [
-        make_run("m", make_answers([0, 0, 0, 1]), shown=Shown("wrong-user")),
-        make_run("m", make_answers([1, 1, 1, 1]), shown=Shown("oracle")),
-        make_run("m", make_answers([1, 0, 1, 1]), shown=Shown("bm25", (("k", "10"),))),
+        make_run("m", make_answers([0, 0, 0, 1]), shown=MemoryShown("wrong-user")),
+        make_run("m", make_answers([1, 1, 1, 1]), shown=MemoryShown("oracle")),
+        make_run("m", make_answers([1, 0, 1, 1]), shown=MemoryShown("bm25", (("k", "10"),))),
         make_run("m", make_answers([1, 0, 0, 1])),
-        make_run("m", make_answers([0, 0, 1, 0]), shown=Shown("none")),
+        make_run("m", make_answers([0, 0, 1, 0]), shown=MemoryShown("none")),
     ]
     table = only(build_tables(runs))
     assert [(row.label, row.memory, row.overall.value) for row in table.rows[1:]] == [
@@ -360,7 +364,7 @@ def test_memories_are_rows_of_one_table_with_their_gain_and_their_gap_to_the_evi
 
 def test_what_came_of_a_memory_does_not_tell_models_apart():
     runs = [
-        make_run("m", make_answers([1, 0]), model_args=(("dtype", name),), shown=Shown("bm25", failed=failed))
+        make_run("m", make_answers([1, 0]), model_args=(("dtype", name),), shown=MemoryShown("bm25", failed=failed))
         for name, failed in (("float16", 0), ("float32", 1))
     ]
     labels = {row.label for row in only(build_tables(runs)).rows[1:]}
@@ -368,25 +372,25 @@ def test_what_came_of_a_memory_does_not_tell_models_apart():
 
 
 def test_a_tainted_run_is_marked_wherever_it_is_shown():
-    table = only(build_tables([make_run("m", make_answers([1, 1]), shown=Shown("cheat", tainted=2))]))
+    table = only(build_tables([make_run("m", make_answers([1, 1]), shown=MemoryShown("cheat", tainted=2))]))
     assert [row.label for row in table.rows[1:]] == ["m [cheat, TAINTED]"]
     assert any(note.startswith("TAINTED: m [cheat, TAINTED]") and "2 questions" in note for note in table.notes)
 
 
 def test_what_retrieval_was_worth_is_told():
-    shown = Shown("bm25", measures=("evidence recall 30.0 %", "share of history 5.6 %"))
+    shown = MemoryShown("bm25", measures=("evidence recall 30.0 %", "share of history 5.6 %"))
     table = only(build_tables([make_run("m", make_answers([1, 1]), shown=shown)]))
     assert "m [bm25]: evidence recall 30.0 %, share of history 5.6 %." in table.notes
 
 
 def test_failures_of_a_memory_system_are_told():
-    table = only(build_tables([make_run("m", make_answers([1, 1]), shown=Shown("mem0", failed=1))]))
+    table = only(build_tables([make_run("m", make_answers([1, 1]), shown=MemoryShown("mem0", failed=1))]))
     assert any("failed for 1 question" in note for note in table.notes)
 
 
 def test_below_the_floor_is_where_a_model_with_a_wrong_history_belongs():
     for memory, warned in (("full", True), ("oracle", True), ("wrong-user", False)):
-        (table,) = build_tables([make_run("m", make_answers([0, 0, 0, 0]), shown=Shown(memory))])
+        (table,) = build_tables([make_run("m", make_answers([0, 0, 0, 0]), shown=MemoryShown(memory))])
         assert any("below the best floor" in note for note in table.notes) == warned
 
 
@@ -485,24 +489,24 @@ def results(tmp_path: Path) -> Path:
     return folder
 
 
-def invoke(*args: object) -> Result:
-    return CliRunner(env={"COLUMNS": "120"}).invoke(report, [str(arg) for arg in args])
+def invoke(*args: object) -> Outcome:
+    return personamem("report", *args, COLUMNS="120")
 
 
 def test_the_command_prints_a_table(results: Path) -> None:
     result = invoke(results)
-    assert result.exit_code == 0, result.output
-    assert "personamem_32k (data abc)" in result.stdout
-    assert "[0.0, 100.0]" in result.stdout  # 0.5 ± 4.303 · 0.289, clipped
-    assert "40.0" in result.stdout  # gain: (1/2 − 1/6) / (5/6)
-    assert "org/model (no context)" in result.stdout
-    assert result.stderr == ""
+    assert result.exit_code == 0, result.err
+    assert "personamem_32k (data abc)" in result.out
+    assert "[0.0, 100.0]" in result.out  # 0.5 ± 4.303 · 0.289, clipped
+    assert "40.0" in result.out  # gain: (1/2 − 1/6) / (5/6)
+    assert "org/model (no context)" in result.out
+    assert result.err == ""
 
 
 def test_the_command_prints_json(results):
     result = invoke(results, "--json")
-    assert result.exit_code == 0, result.output
-    printed = json.loads(result.stdout)
+    assert result.exit_code == 0, result.err
+    printed = json.loads(result.out)
     assert printed["schema_version"] == 1
     (table,) = printed["tables"]
     assert table.keys() == {
@@ -565,13 +569,13 @@ def test_the_command_prints_json(results):
 
 def test_the_command_prints_markdown(results):
     result = invoke(results / "model", "--markdown")
-    assert result.exit_code == 0, result.output
-    lines = result.stdout.splitlines()
+    assert result.exit_code == 0, result.err
+    lines = result.out.splitlines()
     assert lines[0] == "### personamem_32k (data abc)"
     heads = "| model | score | n | overall | macro | above chance | context gain | invalid | skipped | n eff. | facts |"
     assert lines[2].startswith(heads)
     assert lines[5].startswith("| org/model | acc | 6 | 50.0 [0.0, 100.0] | ")
-    assert "--model personamem-floor" in result.stderr  # the next step: no floor ran
+    assert "--model personamem-floor" in result.err  # the next step: no floor ran
 
 
 def test_the_next_step_is_the_run_without_context(tmp_path):
@@ -579,44 +583,42 @@ def test_the_next_step_is_the_run_without_context(tmp_path):
     write_run(folder / "model", {"personamem_32k": [1.0, 1, 0]}, "hf", model_args="pretrained=org/model")
     write_run(folder / "floor", {"personamem_32k": [1.0, 0, 0]}, "personamem-floor", model_args="policy=longest")
     result = invoke(folder, "--json")
-    assert "--tasks personamem_32k_nocontext" in result.stderr
-    json.loads(result.stdout)
+    assert "--tasks personamem_32k_nocontext" in result.err
+    json.loads(result.out)
 
 
 def test_no_further_run_is_asked_for_beside_another_memory(tmp_path):
     write_run(tmp_path / "wrong", {"personamem_32k": [1.0, 0]}, "hf", model_args="pretrained=org/model")
     path = tmp_path / "wrong" / f"results_{DATE}.json"
-    assert "next: " in invoke(tmp_path).stderr
+    assert "next: " in invoke(tmp_path).err
     path.write_text(path.read_text().replace('"data":', '"memory": "wrong-user", "data":'), encoding="utf-8")
     result = invoke(tmp_path)
-    assert "[wrong-user]" in result.stdout
-    assert "nocontext" not in result.stderr
+    assert "[wrong-user]" in result.out
+    assert "nocontext" not in result.err
 
 
 def test_the_default_folder_is_results(results, monkeypatch):
     monkeypatch.chdir(results.parent)
-    assert invoke().stdout == invoke("results").stdout
+    assert invoke().out == invoke("results").out
     monkeypatch.chdir(results / "model")
-    result = invoke()
-    assert isinstance(result.exception, UserError)
-    assert "results: no such file or folder" in result.exception.message
+    fails(invoke(), "results: no such file or folder")
 
 
 def test_notes_on_what_was_left_out_go_to_stderr(results):
     write_run(results / "again", {"personamem_32k": [1.0]}, "personamem-floor", model_args="policy=longest")
     result = invoke(results, "--json")
-    assert "note: left out an older run of floor: longest" in result.stderr
-    json.loads(result.stdout)
+    assert "note: left out an older run of floor: longest" in result.err
+    json.loads(result.out)
 
 
 def test_two_formats_at_once_are_refused(results):
     result = invoke(results, "--json", "--markdown")
     assert result.exit_code == 2
-    assert "exclude each other" in result.stderr
+    assert "exclude each other" in result.err
 
 
 def test_help_has_an_example():
-    assert "personamem report results/ --html report.html" in invoke("--help").stdout
+    assert "personamem report results/ --html report.html" in invoke("--help").out
 
 
 def test_the_longest_option_scores_half_of_the_official_32k_split():

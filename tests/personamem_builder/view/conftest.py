@@ -9,31 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from small_datasets import make_dataset
 
-from personamem_builder.dataset.folder import read_manifest
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.dataset.write import Source, write_dataset
+from personamem_builder.build.write import Source, write_dataset
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.manifest import read_manifest
 from personamem_builder.schema import GENERATED_QUESTION_FIELDS, QUESTION_SCHEMA
 
 MakeFolder = Callable[..., Path]
 Answers = Callable[..., Path]
-
-
-@pytest.fixture(scope="session")
-def generated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A generated dataset of the split 32k; tests leave it as it is."""
-    return make_dataset(tmp_path_factory.mktemp("generated"))
-
-
-@pytest.fixture(scope="session")
-def official(tmp_path_factory: pytest.TempPathFactory, release_dir: Path) -> Path:
-    """The official split 32k; tests leave it as it is."""
-    from personamem_builder.dataset.official import import_release
-
-    folder = tmp_path_factory.mktemp("official") / "personamem"
-    import_release(release_dir, folder)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from personamem_builder.contexts import iter_contexts
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import contexts_path
-from personamem_builder.dataset.load import read_questions
-from personamem_builder.report.runs import read_runs
+from personamem_builder.results.runs import read_runs
 from personamem_builder.view.server import address, make_server
 from personamem_builder.view.site import Site
 from personamem_builder.view.write import write_site

@@ -69,5 +69,6 @@ def test_where_it_fails_nothing_is_left_and_the_older_page_stays(generated, tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["page"]
 
 
+@pytest.mark.slow
 def test_the_official_32k_split_takes_less_than_10_mb(official, tmp_path):
     assert write_site(Site(official), tmp_path / "page").size < 10_000_000

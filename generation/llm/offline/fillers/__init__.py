@@ -19,7 +19,7 @@ PER_KIND: Final = 5_000
 """How many fillers of each kind there are for one seed; every kind has at least as many combinations."""
 
 
-class Filler(NamedTuple):
+class FillerChat(NamedTuple):
     """A short chat that tells nothing about its user.
 
     Attributes:
@@ -33,7 +33,7 @@ class Filler(NamedTuple):
     turns: tuple[tuple[str, str], ...]
 
 
-class _Plan(NamedTuple):
+class _FillerOrder(NamedTuple):
     """A seed's order of the kinds, and its walk through the combinations of each.
 
     The walk is `(step * turn + start) % size`, with a step coprime to the size, so it repeats nothing.
@@ -45,7 +45,7 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def _plan(seed: int) -> _Plan:
+def _order(seed: int) -> _FillerOrder:
     rng = rng_for(seed, "fillers")
     order = list(range(len(kinds())))
     rng.shuffle(order)
@@ -55,7 +55,7 @@ def _plan(seed: int) -> _Plan:
         while math.gcd(step, kind.size) != 1:
             step = rng.randrange(kind.size)
         steps.append(step)
-    return _Plan(tuple(order), tuple(steps), tuple(rng.randrange(kind.size) for kind in kinds()))
+    return _FillerOrder(tuple(order), tuple(steps), tuple(rng.randrange(kind.size) for kind in kinds()))
 
 
 def count() -> int:
@@ -63,22 +63,18 @@ def count() -> int:
     return PER_KIND * sum(map(len, EVALUATORS.values()))
 
 
-def filler(index: int, seed: int) -> Filler:
-    """Return one of a seed's fillers.
-
-    Args:
-        index: Which one, from 0 to `count() - 1`. Neighbours are of different kinds.
-        seed: Decides the order of the kinds, the parameters and the wording.
+def filler(index: int, seed: int) -> FillerChat:
+    """Return one of a seed's fillers, from 0 to `count() - 1`; neighbours are of different kinds.
 
     Raises:
         IndexError: There is no filler with that index.
     """
     if not 0 <= index < count():
         raise IndexError(f"filler index {index} is not in the range from 0 to {count() - 1}")
-    plan = _plan(seed)
+    plan = _order(seed)
     turn, place = divmod(index, len(kinds()))
     chosen = plan.order[place]
     kind = kinds()[chosen]
     number = (plan.steps[chosen] * turn + plan.starts[chosen]) % kind.size
     title, question, answer, follow_up, reply = draft(kind, number, rng_for(seed, "filler", index))
-    return Filler(kind.name, title, ((question, answer), (follow_up, reply)))
+    return FillerChat(kind.name, title, ((question, answer), (follow_up, reply)))

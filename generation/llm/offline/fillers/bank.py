@@ -36,10 +36,7 @@ class Program(BankModel):
     """An answer that shows a program and what it prints.
 
     Attributes:
-        intro: The text before the code.
-        code: The code.
         output: Exactly what it prints, without the last newline.
-        outro: The text after the output.
     """
 
     intro: Template
@@ -48,17 +45,13 @@ class Program(BankModel):
     outro: Template
 
 
-class Texts(BankModel):
+class FillerTexts(BankModel):
     """The texts of a kind; every message has to show all parameters.
 
     Attributes:
         parameters: First and last value of each.
         names: Names for what the code defines; one of them is the slot `name`.
         title: The title, without choices.
-        question: The user's first message.
-        answer: The assistant's first message.
-        follow_up: The user's second message.
-        reply: The assistant's second message.
         cases: For some slots, what stands for each value of the function; it may hold other slots.
         notes: True remarks on the topic, which fill the answers up; none is used twice.
     """
@@ -94,7 +87,7 @@ class Surroundings(BankModel):
     notes: tuple[Template, ...] = Field(min_length=1)
 
 
-class Phrases(BankModel):
+class FillerPhrases(BankModel):
     """What surrounds the texts of all kinds: before first questions, answers and outputs, and after questions."""
 
     opening: Template
@@ -104,11 +97,11 @@ class Phrases(BankModel):
     programming: Surroundings
 
 
-class Kind(NamedTuple):
+class FillerKind(NamedTuple):
     """A family of fillers, one for each combination of parameters."""
 
     name: str
-    texts: Texts
+    texts: FillerTexts
     evaluate: Evaluator
 
     @property
@@ -131,7 +124,7 @@ class Kind(NamedTuple):
 
 
 @cache
-def kinds() -> tuple[Kind, ...]:
+def kinds() -> tuple[FillerKind, ...]:
     """Return all kinds.
 
     Raises:
@@ -139,17 +132,17 @@ def kinds() -> tuple[Kind, ...]:
     """
     found = []
     for field, functions in EVALUATORS.items():
-        texts = read_file(f"{field}.yaml", RootModel[dict[str, Texts]]).root
+        texts = read_file(f"{field}.yaml", RootModel[dict[str, FillerTexts]]).root
         evaluators = {function.__name__: function for function in functions}
         if texts.keys() != evaluators.keys():
             raise ValueError(f"{field}: only texts or only a function for {sorted(texts.keys() ^ evaluators.keys())}")
-        found += [Kind(name, texts[name], evaluators[name]) for name in texts]
+        found += [FillerKind(name, texts[name], evaluators[name]) for name in texts]
     for kind in found:
         _check_slots(kind)
     return tuple(found)
 
 
-def _check_slots(kind: Kind) -> None:
+def _check_slots(kind: FillerKind) -> None:
     given = {*kind.slots(0), *(["name"] if kind.texts.names else [])}
     used = kind.texts.slots()
     lacking, needless = used - given, given - used - kind.texts.parameters.keys()
@@ -158,6 +151,6 @@ def _check_slots(kind: Kind) -> None:
 
 
 @cache
-def phrases() -> Phrases:
+def phrases() -> FillerPhrases:
     """Return what surrounds the texts of all kinds."""
-    return read_file("phrases.yaml", Phrases)
+    return read_file("phrases.yaml", FillerPhrases)

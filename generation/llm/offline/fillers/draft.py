@@ -8,7 +8,7 @@ from string import Template as CodeTemplate
 from typing import Final, NamedTuple
 
 from generation.grammar import expand, expand_phrase
-from generation.llm.offline.fillers.bank import Kind, Program, phrases
+from generation.llm.offline.fillers.bank import FillerKind, Program, phrases
 
 _MIN_ANSWER: Final = 94
 _MIN_QUESTION: Final = 17
@@ -24,14 +24,8 @@ class Draft(NamedTuple):
     reply: str
 
 
-def draft(kind: Kind, number: int, rng: random.Random) -> Draft:
-    """Return the filler of one combination of parameters.
-
-    Args:
-        kind: Its kind.
-        number: Of the combination, from 0 to `kind.size - 1`.
-        rng: Decides the wording.
-    """
+def draft(kind: FillerKind, number: int, rng: random.Random) -> Draft:
+    """Return the filler of one combination of parameters, numbered from 0 to `kind.size - 1`."""
     texts = kind.texts
     around = phrases().programming if isinstance(texts.answer, Program) else phrases().knowledge
     slots = _slots(kind, number, rng)
@@ -49,7 +43,7 @@ def draft(kind: Kind, number: int, rng: random.Random) -> Draft:
     )
 
 
-def _slots(kind: Kind, number: int, rng: random.Random) -> dict[str, str]:
+def _slots(kind: FillerKind, number: int, rng: random.Random) -> dict[str, str]:
     slots = {name: str(value) for name, value in kind.slots(number).items()}
     if kind.texts.names:
         slots["name"] = _pick(kind.texts.names, rng)

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from generation.banks.model import BankModel, Text
-from generation.reading import as_model, read_yaml
+from generation.reading import as_model
+from generation.yaml_reading import read_yaml
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)

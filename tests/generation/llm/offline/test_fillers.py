@@ -23,8 +23,8 @@ from pathlib import Path
 import pytest
 
 from generation.errors import UserError
-from generation.llm.offline.fillers import PER_KIND, Filler, count, filler, tables
-from generation.llm.offline.fillers.bank import Kind, Program, kinds
+from generation.llm.offline.fillers import PER_KIND, FillerChat, count, filler, tables
+from generation.llm.offline.fillers.bank import FillerKind, Program, kinds
 from generation.llm.offline.fillers.draft import draft
 
 KINDS = kinds()
@@ -37,9 +37,9 @@ NAMES = [kind.name for kind in KINDS]
 
 
 @pytest.fixture(scope="module")
-def sample() -> dict[str, list[Filler]]:
+def sample() -> dict[str, list[FillerChat]]:
     """Some fillers of each kind, far apart."""
-    found: dict[str, list[Filler]] = {name: [] for name in NAMES}
+    found: dict[str, list[FillerChat]] = {name: [] for name in NAMES}
     for turn in range(0, PER_KIND, PER_KIND // PER_SAMPLE):
         for place in range(len(KINDS)):
             one = filler(turn * len(KINDS) + place, SEED)
@@ -47,7 +47,7 @@ def sample() -> dict[str, list[Filler]]:
     return found
 
 
-def messages(one: Filler) -> list[str]:
+def messages(one: FillerChat) -> list[str]:
     return [message for turn in one.turns for message in turn]
 
 
@@ -92,7 +92,7 @@ def test_the_ends_of_the_range_are_fillers_of_four_messages() -> None:
         assert [len(turn) for turn in filler(index, SEED).turns] == [2, 2]
 
 
-@pytest.mark.parametrize("indices", [range(4000, 5000), range(0, count(), count() // 3000)], ids=["near", "far"])
+@pytest.mark.parametrize("indices", [range(4000, 4600), range(0, count(), count() // 1500)], ids=["near", "far"])
 @pytest.mark.parametrize("seed", [0, SEED])
 def test_no_title_and_no_message_comes_twice(seed: int, indices: range) -> None:
     fillers = [filler(index, seed) for index in indices]
@@ -112,7 +112,7 @@ def test_no_text_comes_twice_within_a_kind(name: str) -> None:
         assert len(set(field)) == len(drafts)
 
 
-def single_steps(kind: Kind) -> list[int]:
+def single_steps(kind: FillerKind) -> list[int]:
     """Numbers of combinations: one in the middle, and those that differ from it in a single parameter."""
     weights = [math.prod(kind.sizes[:place]) for place in range(len(kind.sizes))]
     middle = sum(weight * (radix // 2) for weight, radix in zip(weights, kind.sizes, strict=True))
@@ -141,10 +141,9 @@ def test_another_process_with_other_hashes_writes_the_same() -> None:
         "print(hashlib.sha256(text.encode()).hexdigest())"
     )
     here = repr([filler(index, SEED) for index in range(0, count(), 1500)])
-    for salt in ("1", "2"):
-        env = {**os.environ, "PYTHONHASHSEED": salt, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
-        assert run.stdout.strip() == hashlib.sha256(here.encode()).hexdigest()
+    env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    run = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == hashlib.sha256(here.encode()).hexdigest()
 
 
 def test_the_global_generator_is_left_alone() -> None:
@@ -174,7 +173,7 @@ def test_parameters_that_choose_from_a_table_reach_its_end() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-def test_the_first_and_the_last_combination_can_be_written(kind: Kind) -> None:
+def test_the_first_and_the_last_combination_can_be_written(kind: FillerKind) -> None:
     for number in (0, kind.size - 1):
         for message in draft(kind, number, ConstantRandom(0.5))[1:]:
             check_text(message)
@@ -276,7 +275,7 @@ def test_every_wording_reads_as_a_text(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_messages_are_sane_and_of_the_usual_length(name: str, sample: dict[str, list[Filler]]) -> None:
+def test_messages_are_sane_and_of_the_usual_length(name: str, sample: dict[str, list[FillerChat]]) -> None:
     for one in sample[name]:
         for user, assistant in one.turns:
             check_text(user)
@@ -285,7 +284,7 @@ def test_messages_are_sane_and_of_the_usual_length(name: str, sample: dict[str, 
             assert 90 <= len(assistant.split()) <= 220
 
 
-def test_wording_varies(sample: dict[str, list[Filler]]) -> None:
+def test_wording_varies(sample: dict[str, list[FillerChat]]) -> None:
     for name, fillers in sample.items():
         openings = {tuple(one.turns[0][1].split()[:2]) for one in fillers}
         questions = {re.sub(r"[\d,.−]+", "0", one.turns[0][0]) for one in fillers}
@@ -316,7 +315,7 @@ def test_small_numbers_and_articles_agree(name: str, parameters: dict[str, int],
     assert any(expected in text for text in draft(kind, number, ConstantRandom(0.5)))
 
 
-def test_nothing_tells_about_the_user(sample: dict[str, list[Filler]]) -> None:
+def test_nothing_tells_about_the_user(sample: dict[str, list[FillerChat]]) -> None:
     personal = re.compile(
         r"\b(I (?!do\b|get\b|add\b|also\b|list\b|read\b|join\b|write\b|count\b|sort\b|build\b|multiply\b|compute\b|"
         r"turn\b|print\b|put\b|need\b|solve\b|convert\b|find\b|test\b|split\b|have\b|one\b)\w+|my|mine|favou?rite|me)\b"
@@ -330,7 +329,7 @@ def test_nothing_tells_about_the_user(sample: dict[str, list[Filler]]) -> None:
 
 
 @pytest.mark.parametrize("name", [kind.name for kind in PROGRAMMING])
-def test_code_runs_and_prints_what_the_answer_says(name: str, sample: dict[str, list[Filler]]) -> None:
+def test_code_runs_and_prints_what_the_answer_says(name: str, sample: dict[str, list[FillerChat]]) -> None:
     for one in sample[name]:
         for _, assistant in one.turns:
             pairs = re.findall(r"```python\n(.*?)```\n\n[^\n`]+:\n\n```text\n(.*?)```", assistant, re.DOTALL)
@@ -342,7 +341,7 @@ def test_code_runs_and_prints_what_the_answer_says(name: str, sample: dict[str, 
             assert out.getvalue() == claimed
 
 
-def test_programming_claims_in_the_text_agree_with_the_code(sample: dict[str, list[Filler]]) -> None:
+def test_programming_claims_in_the_text_agree_with_the_code(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["datetime_module"]:
         days, start, end, weekday = find(r"so (\d+) days after ([\d-]+) is ([\d-]+), a (\w+)\.", one.turns[0][1])
         date = dt.date.fromisoformat(start) + dt.timedelta(int(days))
@@ -365,7 +364,7 @@ def test_programming_claims_in_the_text_agree_with_the_code(sample: dict[str, li
 # --- the facts
 
 
-def test_unit_conversions(sample: dict[str, list[Filler]]) -> None:
+def test_unit_conversions(sample: dict[str, list[FillerChat]]) -> None:
     metres = {"miles": 1609.344, "kilometres": 1000, "feet": 0.3048, "metres": 1, "inches": 0.0254, "yards": 0.9144}
     metres |= {"centimetres": 0.01, "nautical miles": 1852}
     kilograms = {"pounds": 0.45359237, "kilograms": 1, "grams": 0.001, "avoirdupois ounces": 0.45359237 / 16}
@@ -387,7 +386,7 @@ def test_unit_conversions(sample: dict[str, list[Filler]]) -> None:
         assert number(back) == pytest.approx(number(value) * scale[target] / scale[source], abs=6e-4)
 
 
-def test_temperatures(sample: dict[str, list[Filler]]) -> None:
+def test_temperatures(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["temperature_conversion"]:
         value, source, result, sign = find(rf"So {NUMBER} degrees (\w+) are {NUMBER} (°F|°C|K)", one.turns[0][1])
         celsius = number(value) if source == "Celsius" else (number(value) - 32) / 1.8
@@ -399,7 +398,7 @@ def test_temperatures(sample: dict[str, list[Filler]]) -> None:
         )
 
 
-def test_weekdays(sample: dict[str, list[Filler]]) -> None:
+def test_weekdays(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["weekday_of_date"]:
         text, weekday = find(DATE + r" is a (\w+)\.", one.turns[0][1])
         assert (
@@ -410,7 +409,7 @@ def test_weekdays(sample: dict[str, list[Filler]]) -> None:
         assert date_of(text).strftime("%G-%V") == f"{year}-{int(week):02}"
 
 
-def test_days_between_dates(sample: dict[str, list[Filler]]) -> None:
+def test_days_between_dates(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["days_between"]:
         first, second, days, weeks, rest = find(
             rf"[Ff]rom {DATE} to {DATE} .*?([\d,]+) days, .*?That is ([\d,]+) full weeks? and (\d) day", one.turns[0][1]
@@ -421,7 +420,7 @@ def test_days_between_dates(sample: dict[str, list[Filler]]) -> None:
         assert date_of(third).toordinal() == date_of(second).toordinal() + gap
 
 
-def test_leap_years_and_clocks(sample: dict[str, list[Filler]]) -> None:
+def test_leap_years_and_clocks(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["leap_years"]:
         first, last = map(int, find(r"from (\d+) to (\d+)", one.title))
         (leaps,) = find(r"= (\d+) leap years", one.turns[0][1])
@@ -443,7 +442,7 @@ def test_leap_years_and_clocks(sample: dict[str, list[Filler]]) -> None:
         assert (then - span).strftime("%H:%M") == before
 
 
-def test_interest_and_loans(sample: dict[str, list[Filler]]) -> None:
+def test_interest_and_loans(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["compound_interest"]:
         start, rate, years = map(number, find(rf"on {NUMBER} at {NUMBER}% over (\d+)", one.title))
         balance = start
@@ -460,7 +459,7 @@ def test_interest_and_loans(sample: dict[str, list[Filler]]) -> None:
         assert abs(debt) < 0.006 * ((1 + rate / 1200) ** (12 * years) - 1) / (rate / 1200)
 
 
-def test_geometry_and_percentages(sample: dict[str, list[Filler]]) -> None:
+def test_geometry_and_percentages(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["right_triangle"]:
         a, b = map(number, find(r"legs (\d+) and (\d+)", one.title))
         word, c = find(rf"gives (exactly|about) {NUMBER} cm", one.turns[0][1])
@@ -482,7 +481,7 @@ def test_geometry_and_percentages(sample: dict[str, list[Filler]]) -> None:
         assert left * (1 + growth / 100) == pytest.approx(whole, rel=1e-3)
 
 
-def test_numbers_and_their_forms(sample: dict[str, list[Filler]]) -> None:
+def test_numbers_and_their_forms(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["factorisation"]:
         whole = int(number(find(rf"of {NUMBER}$", one.title)[0]))
         divisors = [d for d in range(1, whole + 1) if whole % d == 0]
@@ -521,7 +520,7 @@ def test_numbers_and_their_forms(sample: dict[str, list[Filler]]) -> None:
             assert not re.search(r"(.)\1{3}|VV|LL|DD", text)
 
 
-def test_statistics_and_probability(sample: dict[str, list[Filler]]) -> None:
+def test_statistics_and_probability(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["list_statistics"]:
         values = [int(text) for text in one.title.removeprefix("mean and median of ").split(", ")]
         mean, median = find(rf"÷ 7 ≈ {NUMBER}\..* so it is (\d+)\.", one.turns[0][1])
@@ -554,7 +553,7 @@ def test_statistics_and_probability(sample: dict[str, list[Filler]]) -> None:
         assert find(r"(?:is|equals) (\d+/\d+) in lowest terms", one.turns[0][1])[0] == str(chance)
 
 
-def test_logic_and_ciphers(sample: dict[str, list[Filler]]) -> None:
+def test_logic_and_ciphers(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["truth_table"]:
         expression = one.title.removeprefix("the truth table of ")
         p, inner, q, outer, r = find(r"\((.+?) (\w+) ((?:not )?\w)\) (\w+) (.+)", expression)
@@ -581,7 +580,7 @@ def test_logic_and_ciphers(sample: dict[str, list[Filler]]) -> None:
         assert mirrored.translate(str.maketrans(letters, letters[::-1])) == plain
 
 
-def test_algebra(sample: dict[str, list[Filler]]) -> None:
+def test_algebra(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["quadratic_equation"]:
         a, b, c = map(number, find(rf"a = {NUMBER}, b = {NUMBER} and c = (−?[\d,]+)\.", one.turns[0][1]))
         for root in find(rf"They are x = {NUMBER} and x = (−?\d+)\.", one.turns[0][1]):
@@ -610,7 +609,7 @@ def test_algebra(sample: dict[str, list[Filler]]) -> None:
         assert find(r"past a larger one (\d+) time", one.turns[0][1]) == (str(swaps),)
 
 
-def test_physics(sample: dict[str, list[Filler]]) -> None:
+def test_physics(sample: dict[str, list[FillerChat]]) -> None:
     for one in sample["uniform_acceleration"]:
         a, t = map(number, find(rf"with {NUMBER} m/s² for (\d+)", one.title))
         u = 0.0 if "from rest" in one.title else number(find(r"at (\d+) metres?", one.title)[0])
@@ -665,7 +664,7 @@ def test_the_periodic_table() -> None:
     assert [one.period for one in ELEMENTS] == [p for p, n in enumerate((2, 8, 8, 18, 18, 32, 32), 1) for _ in range(n)]
 
 
-def test_the_elements_in_the_text(sample: dict[str, list[Filler]]) -> None:
+def test_the_elements_in_the_text(sample: dict[str, list[FillerChat]]) -> None:
     numbers = {one.name: z for z, one in enumerate(ELEMENTS, 1)}
     for one in sample["chemical_elements"]:
         for name in find(r"elements (\w+) and (\w+)", one.title):
@@ -677,7 +676,7 @@ def test_the_elements_in_the_text(sample: dict[str, list[Filler]]) -> None:
             assert (symbol, int(stated), int(period)) == (ELEMENTS[z - 1].symbol, z, ELEMENTS[z - 1].period)
 
 
-def test_countries(sample: dict[str, list[Filler]]) -> None:
+def test_countries(sample: dict[str, list[FillerChat]]) -> None:
     assert len({c.name for c in COUNTRIES}) == len({c.capital for c in COUNTRIES}) == len(COUNTRIES)
     landlocked = {c.name for c in COUNTRIES if c.landlocked}
     assert {"Austria", "Bhutan", "Chad", "Mali", "Nepal", "Paraguay", "Zambia", "Mongolia"} <= landlocked

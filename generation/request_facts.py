@@ -1,0 +1,101 @@
+"""The facts of a request, by template: what its prompt is rendered from and the offline backend answers from."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from generation.text_checks import Speaker
+
+
+class PersonaFacts(TypedDict):
+    """Facts of `persona`; the description comes from a source of the user's or from the bank."""
+
+    name: str
+    age: int
+    gender: str
+    race: str
+    pronouns: list[str]
+    description: str
+    from_source: bool
+    circumstances: list[str]
+    character: list[str]
+    outlook: list[str]
+
+
+class GeneralEventFacts(TypedDict):
+    """An event of the general history; the kernel says in a sentence what happened."""
+
+    date: str
+    period: str
+    term: str
+    kernel: str
+
+
+class HistoryFacts(TypedDict):
+    """Facts of `general_history`."""
+
+    name: str
+    profile: str
+    events: list[GeneralEventFacts]
+
+
+class EventFacts(TypedDict):
+    """An event that a session tells; reason and motive are empty for a first state."""
+
+    event_id: str
+    kind: str
+    subject: str
+    subject_name: str
+    state: str
+    when: str
+    changed: bool
+    reason: str
+    motive: str
+
+
+class LifeEventFacts(TypedDict):
+    """An event of the general history that a session speaks of."""
+
+    event_id: str
+    subject: str
+    text: str
+    when: str
+
+
+class SessionFacts(TypedDict):
+    """Facts of `session`; `never` must not be named, and `words` says how long the messages of each speaker are."""
+
+    persona_id: int
+    name: str
+    profile: str
+    topic: str
+    topic_label: str
+    period: str
+    period_index: int
+    date: str
+    spoken_date: str
+    turns: int
+    events: list[EventFacts]
+    life: list[LifeEventFacts]
+    never: list[str]
+    words: dict[Speaker, int]
+
+
+class QuestionFacts(TypedDict):
+    """Facts of a question, by its type; the states stand in an order that says nothing."""
+
+    topic: str
+    topic_label: str
+    kind: str
+    subject: str
+    subject_name: str
+    states: list[list[str]]
+    max_length_ratio: float
+
+
+class FillerFacts(TypedDict):
+    """Facts of `filler`; the index names it among those of a seed."""
+
+    index: int
+    kind: str
+    title: str

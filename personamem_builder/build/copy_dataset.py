@@ -1,0 +1,37 @@
+"""A dataset folder, copied out of the Hub's cache."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from generation.errors import UserError
+from personamem_builder.build.card import CARD
+from personamem_builder.dataset.folder import AUDIT
+from personamem_builder.manifest import MANIFEST, data_files, read_manifest
+
+
+def copy_dataset(folder: Path, out: Path, splits: Sequence[str] = ()) -> Path:
+    """Copy a dataset folder, or some splits of it, out of the Hub's cache; `out` is then either whole or absent.
+
+    Raises:
+        UserError: There is something else already, or it cannot be written.
+    """
+    files = read_manifest(folder)["files"]
+    names = [name for name in files if name in data_files(splits) or not splits]
+    names += [name for name in (CARD, MANIFEST, AUDIT) if (folder / name).is_file()]
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"{out} exists and is not empty", "choose another --out, or delete it")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as parts:
+            part = Path(parts) / "dataset"
+            for name in names:
+                (part / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(folder / name, part / name)  # what the links of the cache point to
+            part.replace(out)
+    except OSError as error:
+        raise UserError(f"{out} cannot be written: {error}", "make space there, or choose another --out") from error
+    return out

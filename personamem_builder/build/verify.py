@@ -1,0 +1,58 @@
+"""A dataset folder, loaded as users load it and compared with its manifest."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from generation.errors import UserError
+from personamem_builder.build.contexts_parquet import ContextDigest
+from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import iter_contexts
+from personamem_builder.dataset.folder import (
+    changed_files,
+    content_digest,
+    contexts_path,
+    dataset_digest,
+    questions_path,
+)
+from personamem_builder.manifest import read_manifest
+
+
+def verify_dataset(folder: Path) -> None:
+    """Load each split with plain `datasets`, and compare counts and digests with the manifest.
+
+    Raises:
+        UserError: Something differs, or the data have faults; they are named.
+    """
+    import datasets
+    import pyarrow.parquet as pq
+
+    manifest = read_manifest(folder)
+    faults = [f"{name} is damaged" for name in changed_files(folder)]
+    if faults:  # it may not even load
+        raise _faulty(folder, faults)
+    if manifest["digest"] != dataset_digest(manifest["splits"]):
+        faults.append("the digest in the manifest is not that of its splits")
+    for split, entry in manifest["splits"].items():
+        read_questions(folder, split)
+        with tempfile.TemporaryDirectory() as cache:
+            loaded = datasets.load_dataset(
+                "parquet", data_files={"rows": str(folder / questions_path(split))}, split="rows", cache_dir=cache
+            )
+        if len(loaded) != entry["questions"]:
+            faults.append(f"{split}: {len(loaded)} questions load and not {entry['questions']}")
+        if content_digest(pq.read_table(folder / questions_path(split))) != entry["digests"]["benchmark"]:
+            faults.append(f"{split}: the questions have another digest than the manifest says")
+        digest = ContextDigest()
+        count = digest.update(iter_contexts(folder / contexts_path(split)))
+        if count != entry["shared_contexts"]:
+            faults.append(f"{split}: there are {count} contexts and not {entry['shared_contexts']}")
+        if digest.hexdigest() != entry["digests"]["shared_contexts"]:
+            faults.append(f"{split}: the contexts have another digest than the manifest says")
+    if faults:
+        raise _faulty(folder, faults)
+
+
+def _faulty(folder: Path, faults: list[str]) -> UserError:
+    return UserError(f"{folder} is not as it was written: {'; '.join(faults)}", "build it again")

@@ -1,0 +1,163 @@
+"""The arguments of lm-eval's command line: checked before anything is loaded, and filled in."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+from argparse import Namespace
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any, Final
+
+from generation.errors import UserError
+from generation.redaction import hide
+from generation.resources import data_dir, install_hint
+from generation.yaml_reading import read_yaml
+from personamem_builder.build.on_demand import recipe_of
+from personamem_builder.evaluation.journal import FILE_NAME
+from personamem_builder.evaluation.journal_lm import is_key_name
+from personamem_builder.evaluation.task_names import choose_tasks
+from personamem_builder.evaluation.window import no_loglikelihood, scores_no_loglikelihood
+from personamem_builder.evaluation.wrapped_lm_eval import EvaluationRun
+
+_OUTPUT: Final = "results"
+
+_KEY_HEADER: Final = re.compile(r"(?i)auth|key|token|secret|cookie")
+
+_MODELS: Final = {
+    "hf-prefix": "personamem_builder.evaluation.prefix_lm",
+    "personamem-anthropic": "personamem_builder.evaluation.endpoints",
+    "personamem-chat": "personamem_builder.evaluation.endpoints",
+    "personamem-floor": "personamem_builder.evaluation.floors",
+}
+"""Our models, and the modules whose import registers them."""
+
+
+def prepare(args: Namespace) -> EvaluationRun:
+    """Check the arguments of a run and fill them in.
+
+    Raises:
+        UserError: A task cannot run with the model, or an argument has no meaning.
+    """
+    config = _read_config(args)
+    _hide_keys(config.model_args)
+    output = Path(config.output_path or _OUTPUT)
+    folder = output.parent if output.suffix == ".json" else output
+    journal = folder / FILE_NAME
+    if config.use_cache:
+        raise UserError(
+            f"--use_cache has no use: answers are kept in {journal} as they come, and the same command asks only what "
+            "is missing",
+            f"leave it out; to ask anew, remove {journal}",
+        )
+    args.include_path = config.include_path
+    include_tasks(args)
+    chosen = choose_tasks(config.tasks, args.include_path)
+    args.tasks = chosen.names
+    model = model_class(config.model)
+    if scores_no_loglikelihood(model):
+        _check_key(model)
+        for task, kind in chosen.output_types.items():
+            if kind in ("multiple_choice", "loglikelihood", "loglikelihood_rolling"):
+                raise no_loglikelihood(config.model, task)
+        if not config.apply_chat_template:
+            args.apply_chat_template = True
+    if chosen.ours:
+        if config.num_fewshot:
+            raise UserError(
+                f"--num_fewshot {config.num_fewshot}: {chosen.ours[0]} has no few-shot examples",
+                "leave it out; other tasks need a run of their own",
+            )
+        _check_recipe(args)
+    if not config.output_path:
+        args.output_path = _OUTPUT
+    return EvaluationRun(folder, chosen.built_in, None if config.model == "personamem-floor" else journal)
+
+
+def include_tasks(args: Namespace) -> None:
+    """Have lm-eval look for tasks among ours too."""
+    own = str(data_dir("lm_eval_tasks"))
+    theirs = getattr(args, "include_path", None)
+    args.include_path = [own, theirs] if theirs else own
+
+
+def _hide_keys(model_args: Mapping[str, Any]) -> None:
+    """Have the keys among a model's arguments hidden: lm-eval prints, logs and saves them all."""
+    for name, value in model_args.items():
+        if isinstance(value, dict) and name in ("header", "headers"):
+            for header, content in value.items():
+                if _KEY_HEADER.search(str(header)):
+                    hide(str(content).rpartition(" ")[2])
+        elif is_key_name(name):
+            hide(str(value))
+
+
+def model_class(name: str) -> Any:
+    """Return the class of a model of lm-eval, by its name.
+
+    Raises:
+        UserError: There is none of this name, or it needs what is not installed.
+    """
+    import lm_eval.models  # noqa: F401 (fills the registry)
+    from lm_eval.api.registry import get_model
+
+    try:
+        if name in _MODELS:
+            importlib.import_module(_MODELS[name])
+        return get_model(name)
+    except ValueError as error:
+        raise UserError(str(error), "name one of them with --model") from error
+    except ImportError as error:
+        raise UserError(
+            f"--model {name} needs more than is installed: {error}",
+            f"for local models: {install_hint('hf')}",
+        ) from error
+
+
+def _read_config(args: Namespace) -> Any:
+    """Merge arguments and config file as lm-eval will do again, but without its words."""
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+
+    if args.config and not isinstance(read_yaml(Path(args.config)), dict):
+        raise UserError(f"{args.config} is no mapping of arguments to values", "examples/eval/ has some that work")
+    if not args.output_path and not args.config:
+        args.output_path = _OUTPUT
+    try:
+        with redirect_stdout(io.StringIO()):
+            return EvaluatorConfig.from_cli(args)
+    except (OSError, TypeError, ValueError) as error:
+        raise UserError(f"lm-eval refuses the arguments: {error}", "personamem eval run --help lists them") from error
+
+
+def _check_recipe(args: Namespace) -> None:
+    """Refuse faulty `config` and `seed` before a model is loaded, and keep the model's own seed from the data.
+
+    lm-eval copies the model's arguments to the metadata, where a task cannot tell one seed from the other.
+    """
+    from lm_eval.config.evaluate_config import EvaluatorConfig
+    from lm_eval.utils import simple_parse_args_string
+
+    given = args.metadata
+    if not given and args.config:
+        given = EvaluatorConfig.load_yaml_config(args.config).get("metadata")
+    metadata = simple_parse_args_string(given) if isinstance(given, str) else dict(given or {})
+    recipe = recipe_of(metadata)
+    if recipe is not None:
+        args.metadata = {**metadata, "seed": recipe.seed}
+    elif "seed" in metadata:
+        raise UserError(
+            f"--metadata seed={metadata['seed']} without config: only new data have a seed",
+            "name the configuration to make them from, such as config=examples/full.yaml",
+        )
+
+
+def _check_key(model: Any) -> None:
+    """Raise at once if an endpoint's key is missing; lm-eval notices at the first request, and then retries."""
+    try:
+        _ = object.__new__(model).api_key
+    except ValueError as error:
+        raise UserError(str(error), "keys are read from the environment only") from error
+    except Exception:
+        return  # it needs more than the environment: lm-eval will tell

@@ -1,0 +1,62 @@
+"""What a model gives back for a request: a reply or a log-likelihood, each of which knows how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from personamem_builder.schema import AnswerOutcome
+
+
+class Reply(str):
+    """A reply as lm-eval passes it on, which knows strings only.
+
+    `finish_reason` is as the endpoint gave it; empty where it gave none. For a failure, it says what happened.
+    """
+
+    __slots__ = ("finish_reason", "outcome")
+
+    outcome: AnswerOutcome
+    finish_reason: str
+
+    def __new__(cls, text: str, outcome: AnswerOutcome = "answered", finish_reason: str = "") -> Self:
+        """Make a reply."""
+        reply = super().__new__(cls, text)
+        reply.outcome = outcome
+        reply.finish_reason = finish_reason
+        return reply
+
+    # So that pickle, which carries replies from rank to rank, keeps what is beside the text.
+    def __getnewargs__(self) -> tuple[str, AnswerOutcome, str]:  # type: ignore[override]
+        return str(self), self.outcome, self.finish_reason
+
+
+def outcome_of(response: Any) -> AnswerOutcome:
+    """Return what came of a question; lm-eval's own backends tell of nothing but answers."""
+    return response.outcome if isinstance(response, Reply) else "answered"
+
+
+def finish_reason_of(response: Any) -> str:
+    """Return the reason that an endpoint gave for the end of its reply; empty where there is none."""
+    return response.finish_reason if isinstance(response, Reply) else ""
+
+
+class LogLikelihood(tuple[float, bool]):
+    """lm-eval's pair `(logprob, is_greedy)`, with the log-probability of each token of the continuation."""
+
+    token_logprobs: list[float]
+
+    def __new__(cls, token_logprobs: Sequence[float], is_greedy: bool) -> LogLikelihood:
+        """Make the pair from the log-probabilities of the tokens."""
+        pair = super().__new__(cls, (float(sum(token_logprobs)), is_greedy))
+        pair.token_logprobs = list(token_logprobs)
+        return pair
+
+    @property
+    def num_tokens(self) -> int:
+        """Number of tokens of the continuation."""
+        return len(self.token_logprobs)
+
+    def __reduce__(self) -> Any:
+        """Keep the tokens when pickled, as lm-eval's result cache does."""
+        return LogLikelihood, (self.token_logprobs, self[1])

@@ -1,0 +1,1 @@
+"""What evaluations leave on disk, read for reports of every benchmark."""

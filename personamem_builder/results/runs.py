@@ -1,0 +1,348 @@
+"""The runs of personamem's tasks: one `Run` for each results file and task.
+
+`personamem eval` leaves two files of one date: lm-eval's `results_<date>.json` and our
+`predictions_<date>.jsonl`. Plain `lm_eval --log_samples` leaves `samples_<task>_<date>.jsonl` instead of the
+second; that is read too. Results that cannot be read do not hide the others: all their faults are collected.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, Field, field_validator
+
+from generation.errors import UserError
+from generation.reading import as_model, as_one, clean_text
+from personamem_builder.memory.controls import Full, Nothing
+from personamem_builder.memory.summary import number
+from personamem_builder.results.answers import ScoredAnswer, line_from_prediction, line_from_sample, read_answers
+from personamem_builder.results.files import (
+    ELSE,
+    START,
+    FoundResults,
+    ReadRuns,
+    ResultsFile,
+    check_task_names,
+    find_results,
+    newest_runs,
+)
+from personamem_builder.results.settings import (
+    FLOOR_BACKEND,
+    Count,
+    LmEvalResults,
+    SampleCount,
+    printable,
+    printable_pairs,
+)
+from personamem_builder.schema import SPLITS
+
+NO_CONTEXT: Final = "_nocontext"
+"""End of the name of a task that asks another task's questions without the conversation."""
+
+_KEEP: Final = "evaluate with `personamem eval`, which keeps the answers, or give lm_eval the flag `--log_samples`"
+
+
+class MemoryShown(NamedTuple):
+    """What a run showed of conversations: `--metadata memory=…`.
+
+    Attributes:
+        memory: `full`, another of the task's values, or the name of a memory system.
+        settings: Those of the system, `k` among them, sorted by name.
+        tainted: Questions for which the system returned text of the options that the history does not hold.
+        failed: Questions for which the system failed.
+        measures: What retrieval was worth, in words: `evidence recall 30.0 %`.
+    """
+
+    memory: str = Full.name
+    settings: tuple[tuple[str, str], ...] = ()
+    tainted: int = 0
+    failed: int = 0
+    measures: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """What was asked for, whatever came of it."""
+        return self.memory, self.settings
+
+    @property
+    def label(self) -> str:
+        """In words; empty for the whole history, and for nothing, which is told otherwise."""
+        if self.memory in (Full.name, Nothing.name):
+            return ""
+        return ", ".join([self.memory, *(f"{name}={value}" for name, value in self.settings)])
+
+
+class Subset(NamedTuple):
+    """The questions that a run was restricted to: the file that names them, how many, and the sha256 of their ids."""
+
+    file: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One model's answers to one task.
+
+    Attributes:
+        model: What people call the model: `floor: POLICY`, or its name or path.
+        backend: lm-eval's name of the kind of model, such as `hf`.
+        model_args: Arguments of the backend and what else shapes the prompt, sorted by name.
+        task: Name of the lm-eval task.
+        data_digest: Digest of the data that the task read; None where the results do not say.
+        limit: lm-eval's `--limit` (a number of questions or a fraction below 1), or the number of questions that
+            `--samples` chose, or that have answers where some are missing; None for a whole run.
+        date: Date of the run as its file name has it; sorts by time.
+        path: The results file.
+        answers: The answers by question id; all have the same scores. Empty where every question failed.
+        failed: The questions to which no answer came; they count nowhere.
+        subset: The questions that it was restricted to; None where it was not.
+        shown: What it showed of conversations.
+        data: Where the task found its data, in words: the folder, if it was one.
+        split: The split that it asked; None where that is not known.
+        is_computed: Whether the answers are those of a floor that was computed for the report, and are in no file.
+    """
+
+    model: str
+    backend: str
+    model_args: tuple[tuple[str, str], ...]
+    task: str
+    data_digest: str | None
+    limit: float | None
+    date: str
+    path: Path
+    answers: Mapping[str, ScoredAnswer]
+    subset: Subset | None = None
+    shown: MemoryShown = field(default_factory=MemoryShown)
+    data: str | None = None
+    split: str | None = None
+    is_computed: bool = False
+    failed: Mapping[str, ScoredAnswer] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """The ids of all questions that were asked, also of those that failed."""
+        return frozenset(self.answers) | frozenset(self.failed)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it asked all questions."""
+        return self.limit is None
+
+    @property
+    def asked_for(self) -> str:
+        """What a note calls the questions."""
+        return self.task
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The same for runs of which the newest one counts."""
+        subset = self.subset and self.subset.sha256
+        return *self.model_key, self.data_digest, subset, self.shown.key
+
+    @property
+    def model_key(self) -> tuple[object, ...]:
+        """The same for runs of a task by the same model with the same arguments."""
+        return self.task, self.model, self.backend, self.model_args
+
+    @property
+    def base_task(self) -> str:
+        """The task, without the end that says that there was no context."""
+        return self.task.removesuffix(NO_CONTEXT)
+
+    @property
+    def has_context(self) -> bool:
+        """Whether it showed anything of conversations."""
+        return not self.task.endswith(NO_CONTEXT) and self.shown.memory != Nothing.name
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether a shortcut policy answered, not a model."""
+        return self.backend == FLOOR_BACKEND
+
+    @property
+    def scores(self) -> list[str]:
+        """Names of the run's scores, sorted; none where every question failed."""
+        return sorted(next(iter(self.answers.values())).credits) if self.answers else []
+
+
+class _Measure(BaseModel):
+    measure: str
+    value: float = Field(allow_inf_nan=False)
+    unit: str
+
+
+class _Metadata(BaseModel):
+    """What our tasks say of themselves, and of the memory that was shown."""
+
+    data: str | None = None
+    data_digest: str | None = None
+    roles: str | None = None
+    overlength: str | None = None
+    subset: str = ""
+    subset_size: Count = 0
+    subset_sha256: str | None = None
+    memory: str = Full.name
+    settings: dict[str, Any] | None = None
+    k: int | None = None
+    memory_tainted: Count = 0
+    memory_failed: Count = 0
+    memory_measures: list[_Measure] = []
+
+
+class _TaskConfig(BaseModel):
+    metadata: _Metadata = _Metadata()
+    test_split: str | None = None
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _is_there(cls, value: Any) -> Any:
+        return _Metadata() if value is None else value
+
+
+def read_runs(places: Iterable[Path]) -> ReadRuns[Run]:
+    """Read the runs of results files, and of folders that are searched for them.
+
+    Where one model, with the same arguments, answered one task on the same questions and with the same memory more
+    than once, the newest whole run counts, or the newest partial run where there is no whole one.
+
+    Raises:
+        UserError: Nothing was found, or nothing that can be read; names every file, line and fault.
+    """
+    return read_found(find_results(places))
+
+
+def read_found(found: FoundResults, *, may_be_none: bool = False) -> ReadRuns[Run]:
+    """Read the runs of what was found, as `read_runs` does; there may be none where there are other results."""
+    faults = [*found.misnamed, *found.damaged]
+    notes: list[str] = []
+    runs: list[Run] = []
+    for file in found.files:
+        try:
+            runs += _read_file(file, faults, notes)
+        except UserError as fault:
+            faults.append(fault)
+    runs = newest_runs(runs, notes)
+    notes = [clean_text(note) for note in notes]
+    if not runs and not may_be_none:
+        what = "\n".join([f"{', '.join(map(str, found.places))}: no results of a personamem task", *notes])
+        raise as_one(faults or [UserError(what, START)])
+    return ReadRuns(runs, notes, faults)
+
+
+def _read_file(file: ResultsFile, faults: list[UserError], notes: list[str]) -> list[Run]:
+    names, listed = file.tasks("personamem"), file.benchmarks
+    if listed is not None and not names:
+        what = f"no personamem task, only {printable(', '.join(sorted(listed))) or 'none at all'}"
+        if file.is_named:
+            raise UserError(f"{file.path}: {what}", "leave this file out")
+        notes.append(f"left out {file.path}: {what}")
+        return []
+    results = file.read("personamem")
+    configs = {name: _config(file.path, name, results) for name in names}
+    before = len(faults)
+    tasks = _answers_beside(file, names, faults)
+    if len(faults) > before:
+        return []
+    runs = []
+    for name, answers in sorted(tasks.items()):
+        given = {question_id: answer for question_id, answer in answers.items() if answer.outcome != "failed"}
+        count = results.n_samples.get(name)
+        if given and not any(answer.credits for answer in given.values()):
+            notes.append(f"left out {file.path}: {printable(name)} has no scores, as after --predict_only")
+        elif not answers:
+            faults.append(UserError(f"{file.path}: no answers to task {printable(name)} beside it", _KEEP))
+        else:
+            if count and count.effective != len(answers):
+                known = f"{len(answers)} of {count.effective} questions"
+                notes.append(f"{file.path}: {printable(name)} has answers to {known}")
+            runs.append(_run(file, name, configs.get(name, _TaskConfig()), results, answers, given))
+    return runs
+
+
+def _config(path: Path, name: str, results: LmEvalResults) -> _TaskConfig:
+    where = f"{path} is not a results file of our tasks: configs.{printable(name)}"
+    return as_model(results.configs[name], _TaskConfig, where, ELSE)
+
+
+def _answers_beside(
+    file: ResultsFile, tasks: Iterable[str], faults: list[UserError]
+) -> dict[str, dict[str, ScoredAnswer]]:
+    """Return the answers by task, for all tasks of the results that are ours."""
+    answers: dict[str, dict[str, ScoredAnswer]] = {task: {} for task in tasks}
+    predictions = file.path.with_name(f"predictions_{file.date}.jsonl")
+    if os.path.lexists(predictions):
+        answers |= read_answers(predictions, line_from_prediction, faults)
+        check_task_names(predictions, answers)
+        return answers
+    samples = {task: file.path.with_name(f"samples_{task}_{file.date}.jsonl") for task in answers}
+    if missing := [path.name for path in samples.values() if not os.path.lexists(path)]:
+        what = f"no answers beside it: neither {predictions.name} nor {', '.join(missing)}"
+        faults.append(UserError(f"{file.path}: {what}", _KEEP))
+        return {}
+    for task, path in samples.items():
+        answers |= read_answers(path, partial(line_from_sample, task=task), faults)
+    return answers
+
+
+def _run(
+    file: ResultsFile,
+    task: str,
+    config: _TaskConfig,
+    results: LmEvalResults,
+    answers: Mapping[str, ScoredAnswer],
+    given: Mapping[str, ScoredAnswer],
+) -> Run:
+    metadata = config.metadata
+    count = results.n_samples.get(task)
+    everything = count is not None and 0 < count.original == count.effective == len(answers)
+    missing = count is not None and count.effective != len(answers)
+    return Run(
+        model=printable(results.model or file.path.parent.name),
+        backend=printable(results.config.model),
+        model_args=results.settings(
+            roles=None if metadata.roles == "normalised" else metadata.roles,
+            overlength="left" if metadata.overlength == "left" else None,
+        ),
+        task=task,
+        data_digest=None if metadata.data_digest is None else printable(metadata.data_digest),
+        # A --limit beyond the last question leaves none out.
+        limit=None if everything else results.config.limit or _chosen(count) or (len(answers) if missing else None),
+        date=file.date,
+        path=file.path,
+        answers=given,
+        subset=_subset(metadata),
+        shown=_memory_shown(metadata),
+        data=metadata.data,
+        split=config.test_split or next((split for split in SPLITS if f"_{split}" in task), None),
+        failed={question_id: answer for question_id, answer in answers.items() if question_id not in given},
+    )
+
+
+def _memory_shown(metadata: _Metadata) -> MemoryShown:
+    settings = dict(metadata.settings or {})
+    if metadata.k is not None:
+        settings["k"] = metadata.k
+    return MemoryShown(
+        printable(metadata.memory),
+        printable_pairs(settings),
+        metadata.memory_tainted,
+        metadata.memory_failed,
+        tuple(f"{printable(one.measure)} {number(one.value, one.unit)}" for one in metadata.memory_measures),
+    )
+
+
+def _subset(metadata: _Metadata) -> Subset | None:
+    if metadata.subset_sha256 is None:
+        return None
+    return Subset(printable(Path(metadata.subset).name), metadata.subset_size, printable(metadata.subset_sha256))
+
+
+def _chosen(count: SampleCount | None) -> int | None:
+    """Return how many questions `--samples` chose, None if all were asked."""
+    return count.effective if count and count.effective < count.original else None
