@@ -237,6 +237,7 @@ def test_it_is_like_the_stream_below() -> None:
     stream, inner = wrapped()
     assert (stream.encoding, stream.errors, stream.isatty()) == (inner.encoding, inner.errors, False)
     assert stream.writable()
+    assert not stream.buffer.isatty()
     assert not stream.closed
     assert stream.line_buffering is False
     with Path(os.devnull).open("w", encoding="utf-8") as null:

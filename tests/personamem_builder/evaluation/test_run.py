@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from http import HTTPStatus
 from pathlib import Path
@@ -372,6 +373,23 @@ def test_keys_among_the_arguments_of_a_model_are_shown_nowhere(
     assert KEY not in everything_written()
     assert KEY not in printed.out + printed.err
     assert "model" in everything_written()
+
+
+def test_keys_are_in_no_traceback_of_a_log(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+    def answer(doc: dict[str, Any]) -> Any:
+        try:
+            raise RuntimeError(f"asked with {KEY}")
+        except RuntimeError:
+            logging.getLogger("lm_eval").exception("it failed")
+        return right(doc)
+
+    AnsweringChat.answer = answer
+    arguments = ["--model", "chat-for-tests", "--tasks", "personamem_32k_generate_nocontext", "--limit", "1"]
+    run_lm_eval([*arguments, "--output_path", "results"])
+    assert "RuntimeError: asked with [redacted]" in caplog.text
+    assert KEY not in caplog.text
 
 
 @pytest.mark.parametrize("concurrent", [1, 3])
