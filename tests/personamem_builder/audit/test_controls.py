@@ -175,6 +175,7 @@ def shares(split: AuditedSplit, text: str) -> tuple[float, float]:
     return sum(right) / len(right), (sum(all_) - sum(right)) / (len(all_) - len(right))
 
 
+@pytest.mark.slow
 def test_leaks_are_as_large_as_they_are_said_to_be() -> None:
     sound = symmetric(personas=20)
     assert shares(sound, ADVERBS[0]) == pytest.approx((0.1, 0.1), abs=0.02)

@@ -144,6 +144,7 @@ def test_what_users_hold_is_no_cue_though_each_is_asked_about_it_again_and_again
 
 @settings(max_examples=20)
 @given(st.randoms(use_true_random=False), st.integers(0, 3))
+@pytest.mark.slow
 def test_order_and_repetition_change_nothing(rng, seed):
     rows = planted(symmetric(seed, personas=6, questions=8, words=4), "indeed", 0.6)
     expected = overall(rows)

@@ -129,6 +129,7 @@ def overall(split: AuditedSplit) -> list[Finding]:
     return [finding for finding in probe_findings(split, probe_credits(split)) if finding.slice == ALL]
 
 
+@pytest.mark.slow
 def test_without_a_shortcut_all_probes_are_near_chance() -> None:
     for finding in overall(symmetric(1, each=30)):
         assert finding.value == pytest.approx(0.25, abs=0.05), finding.check

@@ -50,7 +50,7 @@ def random_text(rng: random.Random, letters: int) -> str:
     return "".join(rng.choices("abcdefghijklmnopqrstuvwxyz ", k=letters))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     contexts=st.lists(st.lists(MESSAGES, min_size=1, max_size=6), max_size=5), limit=st.sampled_from([1, 200, 10**9])
 )

@@ -230,6 +230,7 @@ def test_without_scikit_learn_it_says_what_to_install_and_build_goes_without_an_
 # --- build
 
 
+@pytest.mark.slow
 def test_build_stores_the_audit_and_the_card_shows_it(run: Run) -> None:
     outcome = run("build", "run", "--out", "built")
     assert outcome.exit_code == 0, "a dataset that misses a limit is built, and says so"

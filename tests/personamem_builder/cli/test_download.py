@@ -41,6 +41,7 @@ def client(served: tuple[LoopbackHub, HubClient]) -> HubClient:
     return served[1].forget()
 
 
+@pytest.mark.slow
 def test_download_and_diff(hub: LoopbackHub, client: HubClient, files: dict[str, bytes], tmp_path: Path) -> None:
     cached = Path(client.call(hub_reads.command, "download", OURS, "--revision", "v1.0.0").strip())
     assert (cached.name, files_of(cached)) == (commit_id(files), files)

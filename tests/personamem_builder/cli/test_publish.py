@@ -95,6 +95,7 @@ def fails(outcome: Outcome, message: str, hint: str = "") -> None:
     assert "Traceback" not in outcome.err
 
 
+@pytest.mark.slow
 def test_a_dry_run_tells_the_plan_and_changes_nothing(run: Here, hub: LoopbackHub, first: Path) -> None:
     before = contents(first)
     outcome = run("publish", first, REPO, "--tag", "v1.0.0", "--dry-run")
@@ -146,6 +147,7 @@ def test_the_next_version_must_say_how_much_changed(run: Here, hub: LoopbackHub,
     assert "v2.0.0" in on_hub(hub, "v2.0.0")["README.md"].decode()
 
 
+@pytest.mark.slow
 def test_what_people_wrote_on_the_card_is_kept(run: Here, hub: LoopbackHub, first: Path, second: Path) -> None:
     with (first / "README.md").open("a", encoding="utf-8") as card:
         card.write("\n## Thanks\n\nTo all who helped.\n")

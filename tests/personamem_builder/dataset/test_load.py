@@ -234,6 +234,7 @@ def test_it_survives_being_saved(questions: datasets.Dataset, expected: Expected
     assert_contexts(datasets.load_from_disk(tmp_path / "saved"), expected)
 
 
+@pytest.mark.slow
 def test_a_pickle_brings_the_context_into_a_process_that_never_imported_us(
     python: Python, questions: datasets.Dataset, expected: Expected, tmp_path: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_a_limit_raised_later_asks_the_rest() -> None:
 # ---- what an answer is known by
 
 
+@pytest.mark.slow
 def test_models_share_a_folder_and_keep_their_answers_apart() -> None:
     ask()
     assert len(ask(model="model=other", answer=lambda doc: "<final_answer>(a)")) == QUESTIONS
@@ -449,6 +450,7 @@ def test_a_file_that_is_no_journal_is_an_error_before_anything_is_asked() -> Non
     assert AnsweringChat.asked == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_run_and_loses_no_answer(python: Callable[..., Any], dataset_folder: Path) -> None:
     """First the journal cannot grow; then only the results and predictions cannot be written."""
     code = f"""

@@ -134,6 +134,7 @@ def test_a_missing_split_is_an_error_that_names_those_there_are() -> None:
         floor("personamem_128k", "longest")
 
 
+@pytest.mark.slow
 def test_the_longest_option_scores_what_the_issue_of_this_benchmark_says(
     official: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def test_what_is_kept_can_be_read_again_and_is_not_made_again(generated: Path, t
     assert again.digest == first.digest
 
 
+@pytest.mark.slow
 def test_lines_say_what_was_written_and_what_was_given_back(generated: Path, tmp_path: Path) -> None:
     store = run(generated, tmp_path / "out")
     for line in store.sessions:

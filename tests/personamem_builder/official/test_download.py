@@ -238,6 +238,7 @@ def test_a_download_that_breaks_off_can_be_run_again(hub: LoopbackHub, client: H
     assert (got.folder / name).read_bytes() == files[name]
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written(hub: LoopbackHub, tmp_path: Path) -> None:
     cache = tmp_path / "file"
     cache.touch()

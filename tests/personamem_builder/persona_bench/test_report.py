@@ -282,6 +282,7 @@ def test_the_commands_agree_alone_and_beside_other_results(paired: Path, report:
     assert personamem("report", paired, "--markdown").exit_code == 1
 
 
+@pytest.mark.slow
 def test_results_of_other_harness_tasks_are_of_no_concern(copied: Path) -> None:
     other = copied.with_name("results_2026-01-01T00-00-00.json")
     other.write_text(json.dumps({"configs": {"arithmetic": {}}}), encoding="utf-8")

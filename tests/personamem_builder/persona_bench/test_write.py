@@ -55,6 +55,7 @@ def test_the_tables_have_the_schemas_of_records(folder: Path):
         assert pq.read_metadata(folder / path).row_group(0).column(0).compression == "ZSTD"
 
 
+@pytest.mark.slow
 def test_every_table_loads_with_plain_datasets(folder: Path):
     import datasets
 

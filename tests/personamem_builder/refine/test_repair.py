@@ -344,6 +344,7 @@ def decisions_of(store: RunStore) -> tuple[list[QuestionDraft], Refined | None]:
     return drafts, find_refined(store)
 
 
+@pytest.mark.slow
 def test_what_an_interrupted_refinement_left_is_not_assembled(
     repaired: tuple[RunStore, Refinement], leaky: RunStore, tmp_path: Path
 ) -> None:

@@ -216,6 +216,7 @@ def test_a_comparison_with_a_side_that_cannot_be_read_is_an_error_that_names_it(
     assert "line 9" in outcome.err
 
 
+@pytest.mark.slow
 def test_names_that_no_encoder_takes_are_shown(tiny, tmp_path):
     folder = tmp_path / "odd \udcff name"
     path = write_results(folder, tiny, "m\ud800", right)
