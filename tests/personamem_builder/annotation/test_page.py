@@ -54,6 +54,12 @@ def press(page: Page, keys: str) -> None:
         page.keyboard.press(key)
 
 
+def reload(page: Page) -> None:
+    """Load the page anew, in what may be another process: what was stored gets there in its own time."""
+    page.wait_for_timeout(500)
+    page.reload()
+
+
 def save(page: Page, folder: Path) -> Path:
     with page.expect_download() as download:
         page.click("#save")
@@ -80,7 +86,7 @@ def test_raters_work_by_keyboard_go_on_after_a_reload_and_agree(
     press(page, "b Enter y n")
     assert page.inner_text("#title") == "Item 2 of 3"
     page.wait_for_timeout(200)  # the browser stores in another process, which an instant reload might overtake
-    page.reload()
+    reload(page)
 
     assert page.inner_text("#title") == "Item 2 of 3"
     assert page.inner_text("#count") == "1 of 3 complete"
@@ -134,7 +140,7 @@ def test_the_right_response_shows_only_after_a_choice_is_kept_and_it_then_stays(
     assert page.inner_text("#response") == "Water."
     assert page.inner_text("#verdict") == "You chose (b)."
     press(page, "d")
-    page.reload()
+    reload(page)
     assert page.is_checked("#best input[value=b]")
     assert page.is_disabled("#best input[value=d]")
 
