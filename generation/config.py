@@ -11,12 +11,24 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from generation.errors import UserError
 from generation.reading import describe
-from generation.records import PERIODS, QUESTION_TYPES, QuestionType
+from generation.records import PERIODS, QUESTION_TYPES, TELLINGS, QuestionType, Telling
 from generation.resources import example_names, find_example
 from generation.yaml_reading import read_yaml
 
 MAX_UPDATES: Final = 3
 """How often one preference changes at most (the paper's limit)."""
+
+LIFE_EVENTS: Final = 3
+"""Events of the general history that a session speaks of at most."""
+
+MAX_TOLD: Final = 3
+"""Events and mentions that one message tells at most."""
+
+OPTIONS: Final = 4
+"""Of a question. Where the user tells one of the things that they assert, the others are told too."""
+
+TRIED: Final = OPTIONS - 1
+"""Items that the user has tried, of those that the options of a question about new ideas name."""
 
 _MOST: Final = 10_000  # of what a bank holds, or a session: far more than anybody writes
 
@@ -93,9 +105,11 @@ class Config(BaseModel):
             the occupation too), the `full` profile, or `none`.
         topics: Ids of shipped topic banks, or paths of bank files (ending in `.yaml`), relative to the configuration.
         periods: How many of the periods initial, next week, next month and next year a topic runs through.
-        items_per_topic: Things a user mentions in a topic, with liking or dislike.
+        items_per_topic: Things that a user has tried in a topic, with liking or dislike; three of them for each
+            question about new ideas.
         facts_per_topic: Facts of different kinds that a user tells in a topic.
         updates_per_topic: Changes of items and slots, at most three each.
+        tellings: How often events are told by name, in other words, and by what the user does, as weights.
         questions_per_topic: Questions of each type for each persona and topic, or as many as its history gives; 1 for
             types that are not named.
     """
@@ -113,6 +127,7 @@ class Config(BaseModel):
     slots_per_topic: _Whole = Field(default=4, ge=1, le=_MOST)
     facts_per_topic: _Whole = Field(default=3, ge=1, le=_MOST)
     updates_per_topic: _Whole = Field(default=8, ge=0, le=_MOST)
+    tellings: dict[Telling, Annotated[_Real, Field(ge=0, le=1_000_000)]] = Field(default={}, validate_default=True)
     turns_per_session: Turns = Turns()
     questions_per_topic: dict[QuestionType, Annotated[_Whole, Field(le=_MOST)]] = Field(
         default={}, validate_default=True
@@ -128,6 +143,18 @@ class Config(BaseModel):
                 raise ValueError(f"{name}: {count} is below 0")
         return {name: counts.get(name, 1) for name in QUESTION_TYPES}
 
+    @field_validator("tellings")
+    @classmethod
+    def _some_telling(cls, weights: dict[Telling, float]) -> dict[Telling, float]:
+        if weights and not any(weights.values()):
+            raise ValueError("one of the weights must be above 0")
+        return {name: weights.get(name, 0.0 if weights else 1.0) for name in TELLINGS}
+
+    @property
+    def trial_groups(self) -> int:
+        """Questions about new ideas in a topic, each of which has items of its own."""
+        return self.questions_per_topic["suggest_new_ideas"]
+
     @model_validator(mode="after")
     def _possible(self) -> Self:
         if faults := list(self._impossible()):
@@ -138,27 +165,33 @@ class Config(BaseModel):
         for topic, count in Counter(self.topics).items():
             if count > 1:
                 yield f"topics: {topic} is listed {count} times"
-        changes = min(MAX_UPDATES, self.periods - 1)
-        most = changes * (self.items_per_topic + self.slots_per_topic)
+        tried = TRIED * self.trial_groups
+        if self.items_per_topic < tried:
+            yield (
+                f"items_per_topic: {self.trial_groups} questions of suggest_new_ideas need {tried} items that were "
+                f"tried, and not {self.items_per_topic}"
+            )
+        stances = max(0, self.items_per_topic - tried)
+        most = min(MAX_UPDATES, self.periods - 1) * (stances + self.slots_per_topic)
         if self.updates_per_topic > most:
             yield (
-                f"updates_per_topic: {self.updates_per_topic} are too many; {self.items_per_topic} items and "
+                f"updates_per_topic: {self.updates_per_topic} are too many; {stances} items and "
                 f"{self.slots_per_topic} slots over {self.periods} periods change at most {most} times"
             )
-        events = self.items_per_topic + self.slots_per_topic + self.facts_per_topic + self.updates_per_topic
-        room = self.turns_per_session.min * self.periods
-        if events > room:
+        groups = stances + self.trial_groups + self.slots_per_topic + self.facts_per_topic + self.updates_per_topic
+        fullest = -(-groups // self.periods)
+        if OPTIONS * fullest > MAX_TOLD * self.turns_per_session.min:
             yield (
-                f"turns_per_session: {events} events of a topic do not fit into {self.periods} sessions of "
-                f"{self.turns_per_session.min} turns"
+                f"turns_per_session: {OPTIONS * groups} events and mentions of a topic do not fit into {self.periods} "
+                f"sessions of {self.turns_per_session.min} turns"
             )
         wanted = self.questions_per_topic
         if wanted["revisit_reasons_behind_preference_updates"] > self.updates_per_topic:
             yield "questions_per_topic: more questions about reasons than updates_per_topic"
-        if wanted["generalize_to_new_scenarios"] and (len(self.topics) < 3 or self.updates_per_topic < 2):
+        if wanted["generalize_to_new_scenarios"] and self.updates_per_topic < 2:
             yield (
-                "questions_per_topic: generalize_to_new_scenarios needs at least 3 topics and 2 updates_per_topic, "
-                "since it asks for motives shown in other topics; set it to 0 or add topics"
+                "questions_per_topic: generalize_to_new_scenarios needs at least 2 updates_per_topic, since it asks "
+                "for what moved the user to them; set it to 0 or raise updates_per_topic"
             )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -130,17 +131,36 @@ def pattern(template: str) -> re.Pattern[str]:
     return re.compile(_regex(parse(template)), re.IGNORECASE)
 
 
-def _regex(sequence: _Sequence) -> str:
+def named_pattern(template: str, fillings: Mapping[str, Iterable[str]]) -> str:
+    """Return the source of a pattern like that of `pattern`, with a group for each slot by its name.
+
+    Args:
+        template: No slot of it stands in a choice, or twice.
+        fillings: What may fill a slot; a slot that is not named may be filled with anything.
+    """
+    slots = {name: "|".join(re.escape(text) for text in texts) for name, texts in fillings.items()}
+    return _regex(parse(template), slots)
+
+
+def _regex(sequence: _Sequence, slots: Mapping[str, str] | None = None) -> str:
     parts = []
     for part in sequence:
         if isinstance(part, str):
             # Runs of blanks are collapsed in expansions.
             parts.append(re.sub(r"(\\ )+", " *", re.escape(part)))
         elif isinstance(part, _Slot):
-            parts.append(r".{1,200}?")
+            parts.append(_slot_regex(part.name, slots))
         else:
             parts.append("(?:" + "|".join(_regex(branch) for branch in part.branches) + ")")
     return "".join(parts)
+
+
+def _slot_regex(name: str, slots: Mapping[str, str] | None) -> str:
+    anything = r".{1,200}?"
+    if slots is None:
+        return anything
+    # Blanks may be none in a pattern, and a slot is filled with whole words.
+    return rf"(?<!\w)(?P<{name}>{slots.get(name, anything)})(?!\w)"
 
 
 def may_mention(template: str, phrase: str) -> bool:

@@ -6,13 +6,11 @@ given the four states alone each is right equally often.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterable, Sequence
-from itertools import permutations
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
-from generation.banks.topic import TopicBank
-from generation.records import STANCES, Event, Motive, OptionRole, Persona, Preference
+from generation.history_records import Event, Mention, Preference
+from generation.records import STANCES, OptionRole
 
 
 class OptionPlan(NamedTuple):
@@ -46,7 +44,7 @@ def value_options(state: PreferenceState, marked: Iterable[str] = ()) -> list[Op
 
 
 def stance_options(state: PreferenceState) -> list[OptionPlan]:
-    """Return both stances on the item, and both on one that the user never mentions."""
+    """Return both stances on the item, and both on one of which only others speak."""
     item = state.preference.subject
     options = [OptionPlan((stance_state(state.current, item),), "current")]
     for candidate in state.preference.candidates:
@@ -62,11 +60,11 @@ def stance_state(stance: str, item: str) -> str:
     return f"{stance}: {item}"
 
 
-def course_options(state: PreferenceState, rng: random.Random) -> list[OptionPlan]:
+def course_options(state: PreferenceState) -> list[OptionPlan]:
     """Return the course of a preference, and three other courses of as many steps."""
     true = tuple(event.state for event in state.chain)
     if state.preference.kind == "slot":
-        others = _other_courses(true, state.preference.candidates, rng)
+        others = _other_courses(true, state.preference.candidates)
     else:
         item = state.preference.subject
         course = [true, tuple(STANCES[1 - STANCES.index(stance)] for stance in true)]
@@ -80,44 +78,26 @@ def course_options(state: PreferenceState, rng: random.Random) -> list[OptionPla
     return [OptionPlan(true, "current"), *(OptionPlan(account, "never") for account in others)]
 
 
-def _other_courses(true: tuple[str, ...], candidates: Sequence[str], rng: random.Random) -> list[tuple[str, ...]]:
-    """Return three other courses of as many steps, such that each of the four could as well be the true one."""
-    held = list(dict.fromkeys(true))
-    pairs: list[tuple[str, ...]]
-    if len(held) == 2:
-        # Both orders of the two values, and both of the two that were not held: all four candidates occur alike.
-        first, second = rng.sample([value for value in candidates if value not in held], 2)
-        pairs = [(held[0], held[1]), (held[1], held[0]), (first, second), (second, first)]
-    else:
-        pairs = list(permutations(held, len(held)))
-    courses = [tuple(pair[held.index(value)] for value in true) for pair in pairs]
-    wrong = [course for course in courses if course != true]
-    return rng.sample(wrong, 3)
+def _other_courses(true: tuple[str, ...], candidates: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return three other courses of as many steps, such that each of the four could as well be the true one.
+
+    At every step each candidate stands in one of the four courses. All are those of a group of permutations, applied to
+    the true one, so the four are the same whichever of them is true.
+    """
+    a, b, c, d = candidates
+    swaps = [{a: b, b: a, c: d, d: c}, {a: c, c: a, b: d, d: b}, {a: d, d: a, b: c, c: b}]
+    return [tuple(swap[value] for value in true) for swap in swaps]
 
 
-def reason_options(
-    persona: Persona, bank: TopicBank, event: Event, updates: Sequence[Event], rng: random.Random
-) -> list[OptionPlan]:
-    """Return the true reason, one of another motive of the user's, and two of motives that they never show.
+def reason_options(event: Event, beside: Iterable[Mention], given: Container[str | None]) -> list[OptionPlan]:
+    """Return the true reason of a change, and those of the changes of others that are told beside it.
 
-    So each motive occurs in half of a user's questions, and how often it does tells nothing. The reason of another
-    motive is that of another change where the user has told one.
+    Some of these the user may have `given` for another change.
     """
     assert event.reason is not None
-    given = {update.reason for update in updates}
-    told: dict[Motive, list[str]] = {}
-    for other in updates:
-        if other.period <= event.period and other.motive is not None and other.reason is not None:
-            told.setdefault(other.motive, []).append(other.reason)
-    free = {motive: [r.recalled for r in rs if r.recalled not in given] for motive, rs in bank.reasons.items()}
-    own = [m for m in (persona.motive, *persona.secondary_motives) if m != event.motive and (m in told or free[m])]
-    options = [OptionPlan((event.reason,), "current")]
-    if own:
-        motive = rng.choice(own)
-        if motive in told:
-            options.append(OptionPlan((rng.choice(told[motive]),), "other"))
-        else:
-            options.append(OptionPlan((rng.choice(free[motive]),), "never"))
-    for foreign in rng.sample(persona.absent_motives(), 4 - len(options)):
-        options.append(OptionPlan((rng.choice(free[foreign]),), "never"))
-    return options
+    others = [
+        OptionPlan((mention.reason,), "other" if mention.reason in given else "never")
+        for mention in beside
+        if mention.reason is not None
+    ]
+    return [OptionPlan((event.reason,), "current"), *others]

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from generation.banks.load import Banks
 from generation.config import Config
 from generation.errors import UserError
+from generation.history_records import History
 from generation.interruption import kept_if_interrupted
 from generation.llm.backends import OFFLINE, BackendName, make_backend, parse_backend
 from generation.llm.cache import ReplyCache
@@ -23,7 +24,7 @@ from generation.parallel import calls_under_way, ordered_results, process_pool
 from generation.progress import track
 from generation.prompts import template_digests
 from generation.question_plans import plan_questions
-from generation.records import Filler, History, Persona, Question, Record, Session
+from generation.records import Filler, Persona, Question, Record, Session
 from generation.stages.fillers import filler_tasks, write_filler
 from generation.stages.histories import draw_history, write_history
 from generation.stages.personas import draw_personas, write_persona
@@ -31,7 +32,7 @@ from generation.stages.questions import write_question
 from generation.stages.sessions import session_tasks, write_session
 from generation.store import FailedItem, RunStore
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 """Raised when the same configuration and banks give other records than before."""
 
 ATTEMPTS: Final = 3

@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from generation.config import Config
+from generation.history_records import History
 from generation.llm.client import MAX_REPAIRS, Client, Request
 from generation.llm.ledger import price_of
 from generation.pipeline import ATTEMPTS, RunInputs
 from generation.prompts import render
 from generation.question_plans import QuestionPlan, plan_questions
-from generation.records import QUESTION_TYPES, History, Persona, Question, Session
+from generation.records import QUESTION_TYPES, Message, Persona, Question, Session
 from generation.revision import REWRITES, STARTS, rewrite_request
 from generation.session_text import (
     CoverageReply,
-    EventReading,
     SessionReply,
+    ToldReading,
     Turn,
     coverage_request,
     expand_request,
@@ -65,8 +66,9 @@ def preview(work: RunInputs) -> str:
     """Return a sample of a run as text: a profile, the start of a session, a question of each type."""
     persona, _, session, questions = sample(work)
     lines = [persona.demographics, persona.profile, ""]
-    lines.append(f"{session.topic}, {session.date}, {len(session.messages)} messages, of which the first:")
-    for message in session.messages[:4]:
+    shown = _shown(session)
+    lines.append(f"{session.topic}, {session.date}, {len(session.messages)} messages, of which {len(shown)}:")
+    for message in shown:
         told = f"  [tells {', '.join(message.event_ids)}]" if message.event_ids else ""
         lines.append(f"  {message.role}: {message.content}{told}")
     for question in questions:
@@ -75,6 +77,13 @@ def preview(work: RunInputs) -> str:
             mark = "*" if i == question.answer_index else " "
             lines.append(f"  {mark}({'abcd'[i]}) {option.text}  [{option.role}]")
     return "\n".join(lines)
+
+
+def _shown(session: Session) -> Sequence[Message]:
+    """Return the first exchange of a session, and the first that tells an event."""
+    messages = session.messages
+    telling = next((i for i, message in enumerate(messages) if message.event_ids), 0)
+    return [*messages[: min(2, telling)], *messages[telling : telling + 2]]
 
 
 class Estimate(NamedTuple):
@@ -219,13 +228,18 @@ def _text(record: Any) -> str:
 def _session_readings(request: Request, session: Session) -> Iterator[_MeasuredCall]:
     """Yield the calls that read a session back, lengthen it, and mend a fault that the reader found."""
     turns = [
-        Turn(user=user.content, assistant=assistant.content, event_ids=list(user.event_ids))
+        Turn(user=user.content, assistant=assistant.content, told_ids=[*user.event_ids, *user.mention_ids])
         for user, assistant in zip(session.messages[::2], session.messages[1::2], strict=True)
     ]
     reply = SessionReply(turns=turns)
-    told = [EventReading(event_id=e, message=n) for n, turn in enumerate(turns, start=1) for e in turn.event_ids]
-    reading = CoverageReply(events=told, other_tastes=[])
-    fault = "turn 1: what the user says does not tell all of what is in its event_ids"
+    whose = {one["told_id"]: one["whose"] for one in request.facts["told"]}
+    told = [
+        ToldReading(told_id=id_, message=number, whose=whose[id_])
+        for number, turn in enumerate(turns, start=1)
+        for id_ in turn.told_ids
+    ]
+    reading = CoverageReply(told=told, other_tastes=[])
+    fault = "turn 1: what the user says does not tell all of what is in its told_ids"
     yield _MeasuredCall("sessions", coverage_request(request, reply), json.dumps(reading.model_dump()))
     yield _MeasuredCall("sessions", expand_request(request, reply), _text(session))
     yield _MeasuredCall("sessions", rewrite_request(request, reply, [fault], (0, 0)), _text(session))

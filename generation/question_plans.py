@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
 from generation.config import Config
+from generation.history_records import Event, History, TopicHistory, tried_items
 from generation.option_plans import (
     OptionPlan,
     PreferenceState,
@@ -17,21 +19,22 @@ from generation.option_plans import (
     stance_options,
     value_options,
 )
-from generation.records import QUESTION_TYPES, Event, History, Motive, Persona, QuestionType, TopicHistory
+from generation.preference_plans import stereotyped
+from generation.records import QUESTION_TYPES, Motive, Persona, QuestionType
 from generation.seeds import rng_for
-from generation.timeline import stereotyped
 
 _SLOT_SHARE: Final = 0.75  # of the questions that could be about a slot or an item
-_UPDATED_SHARE: Final = 0.8  # of the questions about a state, those where the first state no longer holds or returned
-_MOTIVE_EVIDENCE: Final = 3  # reasons that show the main motive before it is asked for
+_UPDATED_SHARE: Final = 0.9  # of the questions about a state, those where the first state no longer holds or returned
+_MOTIVE_EVIDENCE: Final = 2  # reasons that show what moves a user most in a topic, at least
 
 
 class QuestionPlan(NamedTuple):
     """A question before it is put into words.
 
     Attributes:
-        kind: What the subject is: `slot`, `item`, `fact`, `idea` or `scenario`.
-        subject: Id of the slot, kind of fact or scenario, or the item; empty for an idea.
+        kind: What the subject is: `slot`, `item`, `fact`, `trial` or `scenario`.
+        subject: Id of the slot, kind of fact or scenario, or the item; empty for a trial.
+        about: For a scenario the topic whose changes show what moves the user; else empty.
         options: Four; the first is right.
         evidence: The events that decide, in order of time.
         after_session_ids: Sessions that must lie before the question.
@@ -49,6 +52,7 @@ class QuestionPlan(NamedTuple):
     after_session_ids: tuple[str, ...]
     before_session_id: str | None
     updates_spanned: int
+    about: str = ""
 
 
 class _TopicContext(NamedTuple):
@@ -70,10 +74,9 @@ def plan_questions(config: Config, persona: Persona, history: History, banks: Ba
             rng = rng_for(config.seed, "questions", persona.persona_id, topic.topic, question_type)
             context = _TopicContext(persona, topic, banks.topics[topic.topic], rng, items)
             plans += planner(context, config.questions_per_topic[question_type])
-    count = config.questions_per_topic["generalize_to_new_scenarios"] * len(history.topics)
+    count = config.questions_per_topic["generalize_to_new_scenarios"]
     rng = rng_for(config.seed, "questions", persona.persona_id, "generalize_to_new_scenarios")
-    plans += _generalize(persona, history, banks, count, rng)
-    return plans
+    return plans + _generalize(persona, history, banks, count, rng)
 
 
 def _plan(
@@ -120,19 +123,13 @@ def _recall_facts(topic: _TopicContext, count: int) -> list[QuestionPlan]:
 
 
 def _suggest_ideas(topic: _TopicContext, count: int) -> list[QuestionPlan]:
-    firsts = {
-        topic.history.preference(event.preference_id).subject: event
-        for event in topic.history.events
-        if event.previous_event_id is None and topic.history.preference(event.preference_id).kind == "item"
-    }
-    periods = [p for p in range(len(topic.history.sessions)) if sum(e.period <= p for e in firsts.values()) >= 3]
+    trials = [event for event in topic.history.events if topic.history.preference(event.preference_id).kind == "trial"]
     plans = []
-    for new in topic.rng.sample(topic.history.never, min(count, len(topic.history.never))):
-        period = topic.rng.choice(periods)
-        mentioned = topic.rng.sample([item for item, event in firsts.items() if event.period <= period], 3)
-        options = [OptionPlan((new,), "new"), *(OptionPlan((item,), "mentioned") for item in mentioned)]
-        evidence = sorted((firsts[item] for item in mentioned), key=lambda event: event.date)
-        plans.append(_plan(topic, "suggest_new_ideas", "idea", "", options, evidence))
+    for event in topic.rng.sample(trials, min(count, len(trials))):
+        tried = tried_items(event.state)
+        new = [item for item in topic.history.preference(event.preference_id).candidates if item not in tried]
+        options = [*(OptionPlan((item,), "new") for item in new), *(OptionPlan((item,), "tried") for item in tried)]
+        plans.append(_plan(topic, "suggest_new_ideas", "trial", "", options, [event]))
     return plans
 
 
@@ -171,9 +168,12 @@ def _draw_states(topic: _TopicContext, count: int, kinds: dict[str, list[Prefere
 
 def _acknowledge(topic: _TopicContext, count: int) -> list[QuestionPlan]:
     kinds = {"slot": _states(topic, "slot"), "item": _states(topic, "item")}
+    if any(len(state.chain) > 1 for states in kinds.values() for state in states):
+        kinds = {kind: [state for state in states if len(state.chain) > 1] for kind, states in kinds.items()}
     plans = []
     for state in _draw_states(topic, count, kinds):
-        topic.items.add(state.preference.subject)
+        if state.preference.kind == "item":
+            topic.items.add(state.preference.subject)
         options = value_options(state) if state.preference.kind == "slot" else stance_options(state)
         plans.append(_state_plan(topic, "acknowledge_latest_user_preferences", state, options))
     return plans
@@ -203,8 +203,9 @@ def _track_evolution(topic: _TopicContext, count: int) -> list[QuestionPlan]:
     kinds = {kind: [s for s in _states(topic, kind) if len(s.chain) > 1] for kind in ("slot", "item")}
     plans = []
     for state in _draw_states(topic, count, kinds):
-        topic.items.add(state.preference.subject)
-        options = course_options(state, topic.rng)
+        if state.preference.kind == "item":
+            topic.items.add(state.preference.subject)
+        options = course_options(state)
         plans.append(_state_plan(topic, "track_full_preference_evolution", state, options))
     return plans
 
@@ -216,7 +217,8 @@ def _revisit_reasons(topic: _TopicContext, count: int) -> list[QuestionPlan]:
     plans = []
     for event in _draw_updates(open_, count, topic.rng):
         preference = topic.history.preference(event.preference_id)
-        options = reason_options(topic.persona, topic.bank, event, updates, topic.rng)
+        given = {other.reason for other in updates if other.period <= event.period}
+        options = reason_options(event, topic.history.beside(event), given)
         until = topic.history.next_event(event)
         plans.append(
             _plan(
@@ -263,27 +265,17 @@ assert set(_PLANNERS) == set(QUESTION_TYPES) - {"generalize_to_new_scenarios"}
 
 
 def _generalize(persona: Persona, history: History, banks: Banks, count: int, rng: random.Random) -> list[QuestionPlan]:
-    shown = [(t, e) for t in history.topics for e in t.events if e.motive == persona.motive]
-    topics = list(dict.fromkeys(topic.topic for topic, _ in shown))
-    if len(topics) < 2:
-        return []
-    scenarios = banks.scenarios.scenarios
-    order = rng.sample(scenarios, len(scenarios))
-    # The same three in all questions of a user: else the motive that occurs in every one of them would be the answer.
-    others = rng.sample(persona.absent_motives(), 3)
+    """Ask for advice in scenarios of their own, by what moves the user most in a topic.
+
+    The options are what moves the user in this topic or another: the same four motives in all questions of a user.
+    """
+    shown = [(topic, found) for topic in history.topics for found in _motive_shown(topic)]
+    order = rng.sample(banks.scenarios.scenarios, len(banks.scenarios.scenarios))
+    chosen = _spread_over_topics(shown, count, rng)
     plans = []
-    for i in range(count):
-        scenario = order[i % len(order)]
-        if i % 2:
-            # The first changes of two topics: short histories can hold them too.
-            among = set(rng.sample(topics, 2))
-            early = sorted((pair for pair in shown if pair[0].topic in among), key=lambda pair: pair[1].period)
-            evidence = _motive_evidence(early)
-        else:
-            among = set(rng.sample(topics, min(_MOTIVE_EVIDENCE, len(topics))))
-            pairs = [pair for pair in shown if pair[0].topic in among]
-            evidence = _motive_evidence(rng.sample(pairs, len(pairs)))
-        options = [OptionPlan((persona.motive,), "current"), *(OptionPlan((motive,), "never") for motive in others)]
+    for scenario, (topic, evidence) in zip(order, chosen, strict=False):
+        options = [OptionPlan((topic.motive,), "current")]
+        options += [OptionPlan((motive,), "never") for motive in persona.motives if motive != topic.motive]
         plans.append(
             QuestionPlan(
                 persona_id=persona.persona_id,
@@ -292,21 +284,50 @@ def _generalize(persona: Persona, history: History, banks: Banks, count: int, rn
                 kind="scenario",
                 subject=scenario.id,
                 options=tuple(options),
-                evidence=tuple(event for _, event in evidence),
-                after_session_ids=_sessions(evidence),
-                before_session_id=None,
+                evidence=tuple(evidence),
+                after_session_ids=_sessions([(topic, event) for event in evidence]),
+                before_session_id=_motive_until(topic, evidence),
                 updates_spanned=len(evidence),
+                about=topic.topic,
             )
         )
     return plans
 
 
-def _motive_evidence(order: Sequence[tuple[TopicHistory, Event]]) -> list[tuple[TopicHistory, Event]]:
-    """Take events that show the motive, the first ones of an order, but at least one of each topic."""
-    first: dict[str, tuple[TopicHistory, Event]] = {}
-    for topic, event in order:
-        first.setdefault(topic.topic, (topic, event))
-    chosen = {event.event_id for _, event in first.values()}
-    rest = [(topic, event) for topic, event in order if event.event_id not in chosen]
-    evidence = [*first.values(), *rest[: max(0, _MOTIVE_EVIDENCE - len(first))]]
-    return sorted(evidence, key=lambda pair: (pair[1].date, pair[1].event_id))
+def _motive_shown(topic: TopicHistory) -> list[list[Event]]:
+    """Return the changes that show the main motive of a topic, up to each session by which it leads the others."""
+    found: list[list[Event]] = []
+    for session in topic.sessions:
+        updates = [event for event in topic.events if event.motive is not None and event.period <= session.period]
+        main = [event for event in updates if event.motive == topic.motive]
+        if _leads(topic.motive, updates) and (not found or main != found[-1]):
+            found.append(main)
+    return found
+
+
+def _leads(motive: Motive, updates: Sequence[Event]) -> bool:
+    counts = Counter(event.motive for event in updates)
+    return counts[motive] >= _MOTIVE_EVIDENCE and all(
+        counts[motive] > count for other, count in counts.items() if other != motive
+    )
+
+
+def _motive_until(topic: TopicHistory, evidence: Sequence[Event]) -> str | None:
+    """Return the first later session after which the motive of some evidence no longer leads, if there is one."""
+    last = max(event.period for event in evidence)
+    for session in topic.sessions:
+        updates = [event for event in topic.events if event.motive is not None and event.period <= session.period]
+        if session.period > last and not _leads(topic.motive, updates):
+            return session.session_id
+    return None
+
+
+def _spread_over_topics(
+    shown: Sequence[tuple[TopicHistory, list[Event]]], count: int, rng: random.Random
+) -> list[tuple[TopicHistory, list[Event]]]:
+    """Draw up to so many of each topic, and return them in random order."""
+    chosen = []
+    for name in dict.fromkeys(topic.topic for topic, _ in shown):
+        of_topic = [(topic, events) for topic, events in shown if topic.topic == name]
+        chosen += [of_topic[i % len(of_topic)] for i in range(count)]
+    return rng.sample(chosen, len(chosen))

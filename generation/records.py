@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Container
-from itertools import takewhile
 from typing import Any, Final, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -35,6 +33,10 @@ PERIODS: Final = ("initial", "next week", "next month", "next year")
 
 STANCES: Final = ("like", "dislike")
 
+Telling = Literal["named", "paraphrased", "implied"]
+"""How a history tells something: by its name, in other words, or by what somebody does, with no verdict."""
+TELLINGS: Final[tuple[Telling, ...]] = get_args(Telling)
+
 
 def content_id(kind: str, *content: Any) -> str:
     """Return an id that follows from the content, which JSON must hold: 16 digits; ids of two kinds never meet."""
@@ -54,8 +56,8 @@ class Persona(Record):
     Attributes:
         persona_id: Number within the run, from 0.
         age: In years, at the start of the history.
-        motive: What moves them most; shown only by the reasons they give.
-        secondary_motives: What also moves them at times; the remaining motives never do.
+        motives: What moves them, one of them most in each topic; shown only by the reasons they give.
+        circle: People whom they speak of, as they would: `my cousin Ana`.
         demographics: Name, age, gender and race, in words.
         profile: About five sentences. Names no motive.
         shown: What a model is shown of the user at the start of each session; empty for nothing.
@@ -67,8 +69,8 @@ class Persona(Record):
     gender: str
     race: str
     occupation: str
-    motive: Motive
-    secondary_motives: tuple[Motive, ...]
+    motives: tuple[Motive, ...]
+    circle: tuple[str, ...]
     demographics: str
     profile: str
     shown: str
@@ -83,146 +85,6 @@ class Persona(Record):
             groups.add("man")
         return groups
 
-    def absent_motives(self) -> list[Motive]:
-        """Return the motives that no reason of this user ever shows."""
-        return [motive for motive in MOTIVES if motive not in (self.motive, *self.secondary_motives)]
-
-
-PreferenceKind = Literal["item", "slot", "fact"]
-
-
-class Preference(Record):
-    """Something about the user that events set and change.
-
-    Attributes:
-        preference_id: From the persona, the topic and the subject.
-        kind: `item` (liked or disliked), `slot` (one value at a time) or `fact` (happened once).
-        subject: The item, or the id of the slot or of the kind of fact.
-        candidates: What options may assert. For a slot four values in an order that says nothing; for a fact four
-            facts; for an item the item itself and one that this user never mentions.
-    """
-
-    preference_id: str
-    kind: PreferenceKind
-    subject: str
-    candidates: tuple[str, ...]
-
-
-class Event(Record):
-    """Something that happened to the user and that one user turn tells.
-
-    Attributes:
-        period: Index into the periods of the topic.
-        preference_id: What it sets.
-        state: What it sets it to: `like` or `dislike`, a value, or a fact.
-        previous_event_id: The event whose state this one replaces; None for a first state.
-        reason: Why the state changed, in the second person; None for a first state.
-        motive: What the reason shows.
-    """
-
-    event_id: str
-    period: int
-    date: dt.date
-    preference_id: str
-    state: str
-    previous_event_id: str | None = None
-    reason: str | None = None
-    motive: Motive | None = None
-
-    @model_validator(mode="after")
-    def _updates_have_reasons(self) -> Self:
-        if (self.previous_event_id is None) != (self.reason is None):
-            raise ValueError("an event has a reason if and only if it replaces another")
-        return self
-
-
-class GeneralEvent(Record):
-    """Something of the user's life outside the topics; no question is about it.
-
-    Attributes:
-        period: Index into `PERIODS`.
-        subject: Which entry of the bank it is.
-    """
-
-    event_id: str
-    period: int
-    date: dt.date
-    subject: str
-    term: Literal["short", "long"]
-    text: str
-
-
-class SessionPlan(Record):
-    """A session that is to be written.
-
-    Attributes:
-        session_id: From the persona, the topic and the period.
-        period: Index into the periods of the topic.
-        date: The day of the session; no event of it is later.
-        event_ids: Events it tells, in order of date.
-    """
-
-    session_id: str
-    period: int
-    date: dt.date
-    event_ids: tuple[str, ...]
-
-
-class TopicHistory(Record):
-    """The preferences of a user in a topic, how they change, and the sessions that tell of it.
-
-    Attributes:
-        preferences: What the user has a view on.
-        events: By date.
-        never: Items that this user never mentions.
-        sessions: One a period.
-    """
-
-    topic: str
-    preferences: tuple[Preference, ...]
-    events: tuple[Event, ...]
-    never: tuple[str, ...]
-    sessions: tuple[SessionPlan, ...]
-
-    def chain(self, preference_id: str, period: int) -> list[Event]:
-        """Return the events of a preference up to a period, in order."""
-        return [e for e in self.events if e.preference_id == preference_id and e.period <= period]
-
-    def next_event(self, event: Event) -> Event | None:
-        """Return the event that replaces this one, if there is one."""
-        return next((e for e in self.events if e.previous_event_id == event.event_id), None)
-
-    def session_of(self, event: Event) -> SessionPlan:
-        """Return the session that tells an event."""
-        return self.sessions[event.period]
-
-    def preference(self, preference_id: str) -> Preference:
-        """Return a preference by its id."""
-        return next(p for p in self.preferences if p.preference_id == preference_id)
-
-
-class History(Record):
-    """Everything that happens to a user.
-
-    Attributes:
-        general: The general history, by date.
-        topics: One history a topic, in the order in which the topics begin.
-    """
-
-    persona_id: int
-    general: tuple[GeneralEvent, ...]
-    topics: tuple[TopicHistory, ...]
-
-    def up_to_missing(self, session_ids: Container[str]) -> History:
-        """Return it with the sessions of each topic only up to the first that is not among some."""
-        topics = [
-            topic.model_copy(
-                update={"sessions": tuple(takewhile(lambda s: s.session_id in session_ids, topic.sessions))}
-            )
-            for topic in self.topics
-        ]
-        return self.model_copy(update={"topics": tuple(topics)})
-
 
 class Message(Record):
     """A message of a session.
@@ -230,12 +92,14 @@ class Message(Record):
     Attributes:
         num_tokens: Its tokens. They are counted when it is written, however many contexts hold it.
         event_ids: Events that the message tells.
+        mention_ids: Mentions that it holds.
     """
 
     role: Literal["user", "assistant"]
     content: str
     num_tokens: int
     event_ids: tuple[str, ...] = ()
+    mention_ids: tuple[str, ...] = ()
 
 
 class Session(Record):
@@ -274,11 +138,11 @@ class Filler(Record):
     messages: tuple[Message, ...]
 
 
-OptionRole = Literal["current", "outdated", "never", "other", "new", "mentioned"]
+OptionRole = Literal["current", "outdated", "never", "other", "new", "tried"]
 """What an option asserts, against the history.
 
 `current` holds at the question point, `outdated` held before, `never` has not held; `other` is true of another change;
-`new` was never mentioned and `mentioned` was (type `suggest_new_ideas`).
+the user has not tried what is `new`, and has `tried` the rest (type `suggest_new_ideas`).
 """
 
 
@@ -306,6 +170,7 @@ class Question(Record):
         options: In the order in which they are shown.
         answer_index: Which of them is right.
         evidence_event_ids: The events that decide, in order of time.
+        evidence_tellings: How each of them is told.
         after_session_ids: Sessions that must lie before the question.
         before_session_id: The session that must not: it changes the answer. None if nothing does.
         updates_spanned: How many updates lie among the evidence.
@@ -321,6 +186,7 @@ class Question(Record):
     options: tuple[Option, Option, Option, Option]
     answer_index: int
     evidence_event_ids: tuple[str, ...]
+    evidence_tellings: tuple[Telling, ...]
     after_session_ids: tuple[str, ...]
     before_session_id: str | None
     updates_spanned: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from generation.history_records import PreferenceKind, Whose
+from generation.records import Telling
 from generation.text_checks import Speaker
 
 
@@ -39,11 +41,17 @@ class HistoryFacts(TypedDict):
     events: list[GeneralEventFacts]
 
 
-class EventFacts(TypedDict):
-    """An event that a session tells; reason and motive are empty for a first state."""
+class ToldFacts(TypedDict):
+    """An event or a mention that a session tells; reason and motive are empty for what is no change.
 
-    event_id: str
-    kind: str
+    What `avoid` holds must not be named by it. `told_id` is the id of the event or of the mention.
+    """
+
+    told_id: str
+    whose: Whose
+    person: str
+    telling: Telling
+    kind: PreferenceKind
     subject: str
     subject_name: str
     state: str
@@ -51,6 +59,14 @@ class EventFacts(TypedDict):
     changed: bool
     reason: str
     motive: str
+    avoid: list[str]
+
+
+class OfferFacts(TypedDict):
+    """Things that the assistant names side by side; the name of the slot is empty for items."""
+
+    subject_name: str
+    names: list[str]
 
 
 class LifeEventFacts(TypedDict):
@@ -63,7 +79,11 @@ class LifeEventFacts(TypedDict):
 
 
 class SessionFacts(TypedDict):
-    """Facts of `session`; `never` must not be named, and `words` says how long the messages of each speaker are."""
+    """Facts of `session`.
+
+    What `named` holds is named only where something told or an offer speaks of it; `words` says how long the messages
+    of each speaker are.
+    """
 
     persona_id: int
     name: str
@@ -75,14 +95,19 @@ class SessionFacts(TypedDict):
     date: str
     spoken_date: str
     turns: int
-    events: list[EventFacts]
+    told: list[ToldFacts]
+    offers: list[OfferFacts]
     life: list[LifeEventFacts]
-    never: list[str]
+    circle: list[str]
+    named: list[str]
     words: dict[Speaker, int]
 
 
 class QuestionFacts(TypedDict):
-    """Facts of a question, by its type; the states stand in an order that says nothing."""
+    """Facts of a question, by its type; the states stand in an order that says nothing.
+
+    For a scenario `about` is the label of the topic whose changes show what moves the user; else it is empty.
+    """
 
     topic: str
     topic_label: str
@@ -91,6 +116,7 @@ class QuestionFacts(TypedDict):
     subject_name: str
     states: list[list[str]]
     max_length_ratio: float
+    about: str
 
 
 class FillerFacts(TypedDict):

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
+from generation.content_words import named_all_the_same
+from generation.grammar import mentions
+from generation.history_records import Whose
 from generation.llm.client import Client, Request
 from generation.request_facts import SessionFacts
 from generation.text_checks import AIMS, Speaker, conversation_faults, too_long, too_short
 
 
 class Turn(BaseModel):
-    """A user message, the events that it tells, and the reply."""
+    """A user message, the ids of what it tells, and the reply."""
 
     model_config = ConfigDict(extra="forbid")
 
     user: str
     assistant: str
-    event_ids: list[str]
+    told_ids: list[str]
 
 
 class SessionReply(BaseModel):
@@ -37,22 +41,23 @@ class LongerTurn(BaseModel):
 
 
 class ExpandReply(BaseModel):
-    """What the model writes when it lengthens a session: all turns, without their events, which stay."""
+    """What the model writes when it lengthens a session: all turns, without what they tell, which stays."""
 
     turns: list[LongerTurn]
 
 
-class EventReading(BaseModel):
-    """The number of the user message that tells an event, or None."""
+class ToldReading(BaseModel):
+    """The number of the user message that tells something, or None, and whose that message says it is."""
 
-    event_id: str
+    told_id: str
     message: int | None
+    whose: Whose | None
 
 
 class CoverageReply(BaseModel):
     """What a reader finds in the user's messages."""
 
-    events: list[EventReading]
+    told: list[ToldReading]
     other_tastes: list[str]
 
 
@@ -60,11 +65,28 @@ def wording_faults(reply: SessionReply, facts: SessionFacts) -> list[str]:
     """Return what is wrong with the words of a session, given the facts that it was asked for with."""
     names = [facts["name"], facts["name"].split()[0]]
     faults = conversation_faults([(turn.user, turn.assistant) for turn in reply.turns], names)
-    ids = [event["event_id"] for event in facts["events"]]
+    told = {one["told_id"]: one for one in facts["told"]}
     for number, turn in enumerate(reply.turns, start=1):
-        shown = [event_id for event_id in ids if event_id in turn.user or event_id in turn.assistant]
-        faults += [f"turn {number}: a message shows the id of event {event_id}" for event_id in shown]
+        shown = [id_ for id_ in told if id_ in turn.user or id_ in turn.assistant]
+        faults += [f"turn {number}: a message shows the id {id_}" for id_ in shown]
+        for one in (told[id_] for id_ in turn.told_ids if id_ in told):
+            faults += [
+                f"turn {number}: {one['told_id']} is to be told without the words of {text!r}, but the user's message "
+                f"has {', '.join(f'{stem}…' for stem in sorted(shared))}"
+                for text, shared in named_all_the_same(one, facts, turn.user)
+            ]
+    faults += _offer_faults(reply, facts)
     return faults + [fault for role in AIMS for fault in too_long(_texts(reply, role), role)]
+
+
+def _offer_faults(reply: SessionReply, facts: SessionFacts) -> list[str]:
+    """Find things that no reply of the assistant names side by side."""
+    replies = [turn.assistant.lower() for turn in reply.turns]
+    return [
+        f"the assistant names in no reply side by side: {'; '.join(offer['names'])}"
+        for offer in facts["offers"]
+        if not any(all(mentions(text, name.lower()) for name in offer["names"]) for text in replies)
+    ]
 
 
 def _texts(reply: SessionReply, role: Speaker) -> list[str]:
@@ -100,14 +122,14 @@ def expand_request(request: Request, reply: SessionReply) -> Request:
         {"number": number, "user": turn.user, "assistant": turn.assistant}
         for number, turn in enumerate(reply.turns, start=1)
     ]
-    facts = {key: request.facts[key] for key in ("topic_label", "words", "never")}
+    facts = {key: request.facts[key] for key in ("topic_label", "words", "named")}
     return Request("expand", {**facts, "turns": turns}, request.seed)
 
 
 def _with_words(reply: SessionReply, longer: ExpandReply) -> SessionReply:
     turns = zip(reply.turns, longer.turns, strict=True)
     return SessionReply(
-        turns=[Turn(user=new.user, assistant=new.assistant, event_ids=old.event_ids) for old, new in turns]
+        turns=[Turn(user=new.user, assistant=new.assistant, told_ids=old.told_ids) for old, new in turns]
     )
 
 
@@ -115,39 +137,54 @@ def _with_words(reply: SessionReply, longer: ExpandReply) -> SessionReply:
 
 
 def read_back(client: Client, request: Request, reply: SessionReply) -> list[str]:
-    """Have a session read, and return what is not told where it says so, and what is told besides."""
-    claimed = {event_id: number for number, turn in enumerate(reply.turns, start=1) for event_id in turn.event_ids}
+    """Have a session read, and return what is not told where it says so, not clearly, or besides."""
+    claimed = {id_: number for number, turn in enumerate(reply.turns, start=1) for id_ in turn.told_ids}
+    whose = {one["told_id"]: one["whose"] for one in request.facts["told"]}
 
     def check(reading: CoverageReply) -> list[str]:
-        read = Counter(event.event_id for event in reading.events)
-        faults = [f"event {event_id} must be among the events once" for event_id in claimed if read[event_id] != 1]
-        faults += [f"there is no event {event_id}" for event_id in read if event_id not in claimed]
+        read = Counter(one.told_id for one in reading.told)
+        faults = [f"{id_} must be among what is told once" for id_ in claimed if read[id_] != 1]
+        faults += [f"there is no {id_} to be told" for id_ in read if id_ not in claimed]
         return faults + [
-            f"event {event.event_id}: there is no message {event.message}"
-            for event in reading.events
-            if event.message is not None and not 1 <= event.message <= len(reply.turns)
+            f"{one.told_id}: there is no message {one.message}"
+            for one in reading.told
+            if one.message is not None and not 1 <= one.message <= len(reply.turns)
         ]
 
     reading = client.ask(coverage_request(request, reply), CoverageReply, check)
     faults = []
-    for event_id, message in ((event.event_id, event.message) for event in reading.events):
-        turn = claimed[event_id]
-        if message is None:
-            faults.append(f"turn {turn}: what the user says does not tell event {event_id}, or not all of it")
-        elif message != turn:
-            faults.append(f"event {event_id} is told in turn {message}, but stands in the event_ids of turn {turn}")
-    return faults + [f"the user shows a taste that no event stands for: {taste}" for taste in reading.other_tastes]
+    for one in reading.told:
+        turn = claimed[one.told_id]
+        if one.message is None:
+            faults.append(f"turn {turn}: what the user says does not tell {one.told_id}, or not all of it")
+        elif one.message != turn:
+            faults.append(f"{one.told_id} is told in turn {one.message}, but stands in the told_ids of turn {turn}")
+        elif one.whose != whose[one.told_id]:
+            faults.append(
+                f"turn {turn}: {one.told_id} is {_WHOSE[whose[one.told_id]]}; it was taken for "
+                f"{_WHOSE[one.whose] if one.whose else 'nobody’s in particular'}"
+            )
+    return faults + [f"the user shows a taste that nothing told stands for: {taste}" for taste in reading.other_tastes]
+
+
+_WHOSE: Final[dict[Whose, str]] = {
+    "user": "the user's own",
+    "other": "somebody else's",
+    "dropped": "a plan of the user's that came to nothing",
+    "past": "how it was with the user, and is no longer",
+}
 
 
 def coverage_request(request: Request, reply: SessionReply) -> Request:
     """Return the call that reads a session back.
 
-    It shows what was to be told and the user's messages, but not which message claims to tell what: the events stand in
-    the order of their ids, which says nothing.
+    It shows what was to be told and the user's messages, but not which message claims to tell what, nor whose it is:
+    what was told stands in the order of ids, which says nothing.
     """
+    told = [{**one, "whose": "", "person": ""} for one in request.facts["told"]]
     facts = {
         "topic_label": request.facts["topic_label"],
-        "events": sorted(request.facts["events"], key=lambda event: str(event["event_id"])),
+        "told": sorted(told, key=lambda one: str(one["told_id"])),
         "messages": _texts(reply, "user"),
     }
     return Request("coverage", facts, request.seed)

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from generation.errors import UserError
 from generation.files import replacing
-from generation.records import PERIODS, Event, History, Persona, Preference, TopicHistory
+from generation.history_records import Event, History, Preference, TopicHistory
+from generation.records import PERIODS, Persona
 from generation.resources import install_hint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _FORMATS = (".svg", ".png")
-_KINDS = {"slot": "one value at a time", "item": "liked or disliked", "fact": "happened once"}
+_KINDS = {"slot": "one value at a time", "item": "liked or disliked", "fact": "happened once", "trial": "tried"}
 _SIGNS = {"like": "likes it", "dislike": "dislikes it"}
 
 
@@ -35,8 +36,15 @@ def _state(event: Event) -> str:
     return _SIGNS.get(event.state, event.state)
 
 
+def _name(preference: Preference) -> str:
+    return preference.subject or f"of {'; '.join(preference.candidates)}"
+
+
 def timeline_text(persona: Persona, topic: TopicHistory) -> str:
-    """Return a timeline as text: each preference with its states, their dates and the reasons of changes."""
+    """Return a timeline as text: each preference with its states, their dates and the reasons of changes.
+
+    Nothing but what is the user's own is shown: what the sessions tell of others and of dropped plans is left out.
+    """
     lines = [f"{persona.name} (persona {persona.persona_id}), {topic.topic}"]
     lines += [f"  session {i + 1}: {s.date}, {PERIODS[s.period]}" for i, s in enumerate(topic.sessions)]
     for kind, meaning in _KINDS.items():
@@ -44,7 +52,7 @@ def timeline_text(persona: Persona, topic: TopicHistory) -> str:
         if preferences:
             lines += ["", f"{kind}s ({meaning})"]
         for preference in sorted(preferences, key=lambda p: -len(_chain(topic, p))):
-            lines.append(f"  {preference.subject}")
+            lines.append(f"  {_name(preference)}")
             lines += [_line(event) for event in _chain(topic, preference)]
     return "\n".join(lines)
 
@@ -82,7 +90,7 @@ def draw_timeline(persona: Persona, topic: TopicHistory, path: Path) -> None:
         _draw_row(axes, topic, _chain(topic, preference), y)
     for session in topic.sessions:
         axes.axvline(session.period + 1, color="0.85", zorder=0)
-    axes.set_yticks(range(len(rows)), [f"{row.subject} ({row.kind})" for row in rows], parse_math=False)
+    axes.set_yticks(range(len(rows)), [f"{row.subject} ({row.kind})".lstrip() for row in rows], parse_math=False)
     axes.set_xticks(
         [s.period + 1 for s in topic.sessions],
         [f"{PERIODS[s.period]}\n{s.date}" for s in topic.sessions],

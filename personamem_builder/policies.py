@@ -18,7 +18,7 @@ Policy = Callable[[QuestionRow], list[float]]
 _WORD: Final = re.compile(r"\w+")
 
 
-def best_credit(values: Sequence[float], answer_index: int) -> float:
+def best_credit(values: Sequence[float] | Sequence[tuple[float, ...]], answer_index: int) -> float:
     """Return 1 if the right option has the highest value, shared equally between options that tie for it."""
     best = max(values)
     tied = [index for index, value in enumerate(values) if value == best]

@@ -45,6 +45,9 @@ SHORT_TYPES: Final[Mapping[str, str]] = {
 """What the seven question types are called where there is little room."""
 
 
+MIXED: Final = "mixed"
+"""The telling of a question whose evidence is told in several ways."""
+
 ROLES: Final = ("system", "user", "assistant")
 """Who a message of a history may be from."""
 
@@ -89,6 +92,8 @@ class QuestionRow(TypedDict):
     option_roles: NotRequired[list[str]]
     option_stereotypical: NotRequired[list[bool]]
     updates_spanned: NotRequired[int]
+    telling: NotRequired[str]
+    evidence_tellings: NotRequired[list[str]]
     source_question_id: NotRequired[str]
     context: NotRequired[list[Message]]
 
@@ -212,8 +217,14 @@ def question_columns(question: Question, option_order: Sequence[int] | None = No
         "option_roles": [option.role for option in options],
         "option_stereotypical": [option.stereotypical for option in options],
         "updates_spanned": question.updates_spanned,
+        "telling": _telling(question.evidence_tellings),
+        "evidence_tellings": list(question.evidence_tellings),
         "source_question_id": question.question_id,
     }
+
+
+def _telling(tellings: Sequence[str]) -> str:
+    return tellings[0] if len(set(tellings)) == 1 else MIXED
 
 
 def table_order(row: QuestionRow) -> tuple[str, int, str]:
@@ -305,10 +316,13 @@ GENERATED_QUESTION_FIELDS: Final = (
     pa.field("option_roles", pa.list_(pa.string())),
     pa.field("option_stereotypical", pa.list_(pa.bool_())),
     pa.field("updates_spanned", pa.int32()),
+    pa.field("telling", pa.string()),
+    pa.field("evidence_tellings", pa.list_(pa.string())),
     pa.field("source_question_id", pa.string()),
 )
 """Columns of generated data: what each option asserts, how that stands to the history (`current`, `outdated`, …),
-whether it follows a stereotype, the updates among the evidence, and the question of the run that is asked here."""
+whether it follows a stereotype, the updates among the evidence, how the evidence is told (as a whole, and event by
+event), and the question of the run that is asked here."""
 
 CONTEXT_SCHEMA: Final = pa.schema(
     [

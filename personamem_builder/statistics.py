@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from types import ModuleType
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -219,7 +219,7 @@ def mcnemar(scores: Sequence[float], baseline: Sequence[float]) -> McNemar:
 
 
 def simultaneous_interval(
-    value: float, error: float | None, clusters: int, level: float, family: int
+    value: float, error: float | None, clusters: int, level: float, family: int, sides: Literal[1, 2] = 2
 ) -> tuple[float, float] | None:
     """Return an interval for an accuracy that is one of many, all of which hold together.
 
@@ -237,20 +237,32 @@ def simultaneous_interval(
         clusters: Number of personas, C.
         level: How likely all intervals hold, such as 0.95.
         family: How many intervals there are, m.
+        sides: 1 where only one end of each is looked at, each then at the tail (1 − level) / m.
 
     Returns:
         Its ends; None with fewer than two personas.
     """
     if error is None or clusters < 2:
         return None
-    special, tail = _special(), (1 - level) / (2 * family)
-    answers = float(clusters)
-    if error > _NO_ERROR:
-        answers = value * (1 - value) / error**2 * (special.ndtri(tail) / special.stdtrit(clusters - 1, tail)) ** 2
+    special, tail = _special(), (1 - level) / (sides * family)
+    answers = independent_answers(value, error, clusters, tail)
     right = value * answers
     low = special.betaincinv(right, answers - right + 1, tail) if value > 0 else 0.0
     high = special.betaincinv(right + 1, answers - right, 1 - tail) if value < 1 else 1.0
     return float(low), float(high)
+
+
+def independent_answers(value: float, error: float, clusters: int, tail: float | None = None) -> float:
+    """Return how many independent answers leave as much doubt about an accuracy: value · (1 − value) / SE².
+
+    With a tail, (z / t_{C−1})² of these, as the error is estimated from few personas (Korn and Graubard 1998). Without
+    an error it is one for each persona.
+    """
+    if error < _NO_ERROR:
+        return float(clusters)
+    special = _special()
+    loss = 1.0 if tail is None else special.ndtri(tail) / special.stdtrit(clusters - 1, tail)
+    return float(value * (1 - value) / error**2 * loss**2)
 
 
 def effective_sample_size(scores: Sequence[float], personas: Sequence[int]) -> float | None:

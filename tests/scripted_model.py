@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from generation.history_records import Whose
 from generation.llm.client import Call, Client, Completion
 from generation.llm.offline.backend import OfflineBackend
 from generation.pipeline import STAGES, RunInputs
@@ -23,7 +24,8 @@ class GoodModel:
         self._backend = OfflineBackend(work.banks, work.config.seed)
         self.identity = {"backend": "scripted"}
         self.replies: dict[str, str] = {}
-        self._events: dict[str, list[str]] = {}  # by the message that tells them
+        self._told: dict[str, list[str]] = {}  # by the message that tells it
+        self._whose: dict[str, Whose] = {}
         self._states: dict[str, list[str]] = {}  # by the option that asserts them
 
     def complete(self, call: Call) -> Completion:
@@ -37,16 +39,20 @@ class GoodModel:
             text = self._backend.complete(call).text
             reply = json.loads(text)
             if call.request.template == "session":
-                self._events |= {turn["user"]: turn["event_ids"] for turn in reply["turns"]}
+                self._told |= {turn["user"]: turn["told_ids"] for turn in reply["turns"]}
+                self._whose |= {one["told_id"]: one["whose"] for one in facts["told"]}
             elif "options" in reply:
                 self._states |= dict(zip(reply["options"], facts["states"], strict=True))
         self.replies[call.messages[0].content] = text
         return Completion(text, "stop")
 
     def _coverage(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        told = {e: n for n, text in enumerate(facts["messages"], start=1) for e in self._events[text]}
-        events = [{"event_id": e["event_id"], "message": told.get(e["event_id"])} for e in facts["events"]]
-        return {"events": events, "other_tastes": []}
+        messages = {id_: n for n, text in enumerate(facts["messages"], start=1) for id_ in self._told[text]}
+        told = [
+            {"told_id": id_, "message": messages.get(id_), "whose": self._whose[id_]}
+            for id_ in (one["told_id"] for one in facts["told"])
+        ]
+        return {"told": told, "other_tastes": []}
 
 
 def replies_of(work: RunInputs) -> dict[str, str]:

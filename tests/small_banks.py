@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import Any, Final
@@ -13,10 +13,12 @@ from scipy.stats import chisquare
 from generation.banks.load import Banks, load_banks
 from generation.config import Config
 from generation.grammar import parse
+from generation.history_records import History
 from generation.llm.client import Call, ChatMessage, Completion
-from generation.records import MOTIVES, History, Persona
+from generation.records import MOTIVES, Persona
 from generation.stages.personas import draw_personas
-from generation.timeline import draw_topic, session_dates
+from generation.timeline import session_dates
+from generation.topic_history import draw_topic, topic_motives
 
 TOPICS = ("foodRecommendation", "writing", "movieRecommendation", "legalConsultation")
 
@@ -34,7 +36,8 @@ def users(config: Config) -> list[tuple[Persona, History]]:
     for task in draw_personas(config, banks.people):
         persona = task.persona
         dates = session_dates(config, persona.persona_id, list(banks.topics))
-        topics = (draw_topic(config, persona, banks.topics[topic], days) for topic, days in dates.items())
+        motives = topic_motives(config, persona, list(banks.topics))
+        topics = (draw_topic(config, persona, banks.topics[t], days, motives[t]) for t, days in dates.items())
         drawn.append((persona, History(persona_id=persona.persona_id, general=(), topics=tuple(topics))))
     return drawn
 
@@ -57,12 +60,36 @@ def even(counts: Iterable[int]) -> bool:
     return bool(chisquare(list(counts)).pvalue > 1e-4)
 
 
+_ITEMS: Final = {
+    "blitz games": "five hurried minutes a side",
+    "endgame drills": "exercises with three pieces left",
+    "puzzle racing": "mates against a stopwatch",
+    "opening study": "learning first moves by heart",
+    "club nights": "Thursdays above the library",
+    "blindfold rounds": "sessions without sight",
+}
+
+_VALUES: Final = {
+    "quiet systems": ("solid schemes", "pawns that stay at home", "a book on slow build-ups", ["older"]),
+    "sharp gambits": ("wild offers", "a pawn thrown away on move two", "a film about early attacks", ["younger"]),
+    "odd sidelines": ("rare byways", "a knight on the rim", "a list of strange replies", []),
+    "classic lines": ("well-trodden paths", "a bishop aimed at the king", "a box of old master notes", []),
+}
+
+_FACTS: Final = {
+    "baker": ("My flour-dusted opponent resigned against me.", "The loaf on my shelf was my prize for mate."),
+    "banker": ("A man who counts money lost to me.", "His gold pen was my prize for mate."),
+    "judge": ("A lady of the court lost to me.", "Her wooden gavel was my prize for mate."),
+    "sailor": ("Somebody from a ship lost to me.", "His woollen cap was my prize for mate."),
+}
+
+
 def tiny_bank(**changes: Any) -> dict[str, Any]:
     """Return the content of a valid bank file, with some of its keys replaced."""
     bank: dict[str, Any] = {
         "id": "chess",
         "label": "chess",
-        "items": ["blitz games", "endgame drills", "puzzle racing", "opening study", "club nights"],
+        "items": tiny_items(_ITEMS),
         "frames": ["{when} I came to {item}.", "Somebody showed me {item} {when}."],
         "likes": ["It was a joy.", "I loved it."],
         "dislikes": ["It was a chore.", "I hated it."],
@@ -73,13 +100,18 @@ def tiny_bank(**changes: Any) -> dict[str, Any]:
                 "id": "setup",
                 "name": "the way you set out",
                 "values": [
-                    {"phrase": "quiet systems", "recommend": ["a book on slow build-ups"], "stereotype": ["older"]},
-                    {"phrase": "sharp gambits", "recommend": ["a film about early attacks"], "stereotype": ["younger"]},
-                    {"phrase": "odd sidelines", "recommend": ["a list of rare replies"]},
-                    {"phrase": "classic lines", "recommend": ["a box of old master games"]},
+                    {
+                        "phrase": phrase,
+                        "paraphrases": [paraphrase],
+                        "signs": [sign],
+                        "recommend": [recommend],
+                        "stereotype": stereotype,
+                    }
+                    for phrase, (paraphrase, sign, recommend, stereotype) in _VALUES.items()
                 ],
                 "first": ["I set out with {value}."],
                 "update": ["I have gone over to {value}."],
+                "shown": ["In the hall they saw {sign}."],
                 "queries": ["A new round begins on Friday."],
                 "again": ["I want to set out in another way."],
                 "recall": ["As you set out with {value}, prepare for that."],
@@ -91,13 +123,24 @@ def tiny_bank(**changes: Any) -> dict[str, Any]:
                 "id": "upset",
                 "queries": ["Tomorrow I meet somebody strong."],
                 "facts": [
-                    {"told": f"I once beat a {who}.", "recalled": f"the day you beat a {who}"}
-                    for who in ("baker", "banker", "judge", "sailor")
+                    {
+                        "told": f"I once beat a {who}.",
+                        "retold": retold,
+                        "trace": trace,
+                        "recalled": f"the day you beat a {who}",
+                    }
+                    for who, (retold, trace) in _FACTS.items()
                 ],
             }
         ],
         "reasons": {
-            motive: [{"told": f"my friend spoke of {motive}", "recalled": f"your friend spoke of {motive}"}]
+            motive: [
+                {
+                    "told": f"my friend spoke of {motive}",
+                    "retold": f"a neighbour praised what begins with {motive[:3]}",
+                    "recalled": f"your friend spoke of {motive}",
+                }
+            ]
             for motive in MOTIVES
         },
         "talks": [{"ask": "How does castling work?", "answer": "The king steps aside."}],
@@ -105,6 +148,11 @@ def tiny_bank(**changes: Any) -> dict[str, Any]:
         "followups": ["Shall I go on?"],
     }
     return {**bank, **changes}
+
+
+def tiny_items(phrases: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the items of a bank file: what each is called, and the same in other words."""
+    return [{"phrase": phrase, "paraphrases": [words]} for phrase, words in phrases.items()]
 
 
 class ScriptedBackend:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any, Literal
@@ -10,8 +11,9 @@ from typing import Any, Literal
 from small_banks import TOPICS, small_banks, users
 
 from generation.config import Config
+from generation.history_records import SessionPlan
 from generation.question_plans import QuestionPlan, plan_questions
-from generation.records import QUESTION_TYPES, Message, Option, Question, SessionPlan, content_id
+from generation.records import QUESTION_TYPES, Message, Option, Question, content_id
 from generation.seeds import rng_for
 from personamem_builder.assemble.layout import Layout, lay_out
 from personamem_builder.assemble.records import Block
@@ -113,6 +115,7 @@ def _question(plan: QuestionPlan, rng: random.Random) -> Question:
         options=tuple(options),  # type: ignore[arg-type]
         answer_index=order.index(0),
         evidence_event_ids=tuple(event.event_id for event in plan.evidence),
+        evidence_tellings=tuple(event.telling for event in plan.evidence),
         after_session_ids=plan.after_session_ids,
         before_session_id=plan.before_session_id,
         updates_spanned=plan.updates_spanned,
@@ -157,7 +160,7 @@ class Reader:
         return any(event["state"] == states[0] for event in self._in_topic(row, "fact"))
 
     def _suggest_new_ideas(self, row: dict[str, Any], states: list[str]) -> bool:
-        return all(event["subject"] != states[0] for event in self._in_topic(row, "item"))
+        return all(states[0] not in event["state"].split("; ") for event in self._in_topic(row, "trial"))
 
     def _acknowledge_latest_user_preferences(self, row: dict[str, Any], states: list[str]) -> bool:
         return self._states(row, states)[-1:] == states
@@ -172,7 +175,9 @@ class Reader:
         return [event["reason"] for event in course][-1:] == states
 
     def _generalize_to_new_scenarios(self, row: dict[str, Any], states: list[str]) -> bool:
-        return any(event["motive"] == states[0] for event in self._told)
+        about = {self._events[event_id]["topic"] for event_id in row["evidence_event_ids"]}
+        counts = Counter(e["motive"] for e in self._told if e["motive"] is not None and e["topic"] in about)
+        return [motive for motive, count in counts.items() if count == max(counts.values())] == states
 
     def _states(self, row: dict[str, Any], states: list[str]) -> list[str]:
         """Return the course of what an option speaks of: the slot in question, or the item that it names."""

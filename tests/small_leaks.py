@@ -15,8 +15,8 @@ from personamem_builder.audit.gates import Gate, Gates, Limit
 
 TAIL = " That much is certain, I would say, and it will not change in a hurry."
 
-LENIENT: Gates = {"probe.*": Gate(all=Limit(lower_above_chance=0.02))}
-"""Limits that few fair questions meet: only a score that is shown to be above chance misses them."""
+LENIENT: Gates = {"probe.*": Gate(all=Limit(not_above_chance=0.9))}
+"""Limits for few questions: only a score that is shown to be above chance misses them."""
 
 
 def leaky_work() -> RunInputs:

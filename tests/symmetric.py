@@ -1,7 +1,7 @@
 """A benchmark that no shortcut beats, for the audit's tests; and one leak of each kind to plant in it.
 
 The four options of a question are drawn alike, word for word, and which of them is right is drawn last. So nothing but
-the user's message, far up in the context, tells which it is.
+the user's message, far up in the context, tells which it is; and that message names all four.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ _ANSWERED: Final = {
     TYPES[1]: "These days you are {adverb} for {value}, as at {place}.",
     TYPES[2]: "I would {adverb} look at {value} in {place}.",
 }
-_TOLD: Final = "When it comes to {topic}, it is {value} that I want."
+_TOLD: Final = "When it comes to {topic}, I have heard of {values}, and it is the {which} of these that I want."
+_WHICH: Final = ("first", "second", "third", "fourth")
 _SYLLABLES: Final = tuple(consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou")
 
 
@@ -111,10 +112,14 @@ def _persona(seed: int, persona: int, each: int, leak: Leak | None) -> tuple[Con
     for i, draft in enumerate(drafts):
         if leak is not None:
             leak(draft, rng_for(seed, "leak", persona, i))
+    named = rng_for(seed, "named", persona)
     likes = rng.sample([*ADJECTIVES, *(noun for nouns in NOUNS.values() for noun in nouns)], 12)
     contents = [("system", f"About the user. Likes {', '.join(likes)}.")]
     for draft in drafts:
-        contents.append(("user", _TOLD.format(topic=draft.topic, value=draft.right.value)))
+        # All four are named at once: who looks for the words of the options finds them in one message.
+        values = sorted((choice.value for choice in draft.choices), key=lambda _: named.random())
+        which = _WHICH[values.index(draft.right.value)]
+        contents.append(("user", _TOLD.format(topic=draft.topic, values=", ".join(values), which=which)))
         contents.append(("assistant", f"I see, {draft.topic}."))
     messages: list[Message] = [{"role": role, "content": content} for role, content in contents]
     context = context_row(messages, f"context {persona:02}", persona)

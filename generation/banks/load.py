@@ -9,13 +9,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
+from generation.banks.attributions import Attributions
 from generation.banks.life import LifeBank
 from generation.banks.model import BankModel
 from generation.banks.people import PeopleBank
 from generation.banks.phrases import OptionPhrases, Phrases
 from generation.banks.scenarios import ScenarioBank
 from generation.banks.topic import TopicBank
-from generation.config import Config
+from generation.config import OPTIONS, TRIED, Config
 from generation.errors import UserError
 from generation.grammar import may_mention
 from generation.reading import as_model, decode
@@ -31,6 +32,7 @@ class Banks(NamedTuple):
 
     Attributes:
         topics: By id, in the order of the configuration.
+        attributions: Words that say whose something told is.
         answers: Words of the options.
         digests: For each file, by the id of the topic or the file's name, the sha256 of its content (16 digits).
     """
@@ -40,6 +42,7 @@ class Banks(NamedTuple):
     life: LifeBank
     scenarios: ScenarioBank
     phrases: Phrases
+    attributions: Attributions
     answers: OptionPhrases
     digests: dict[str, str]
 
@@ -92,6 +95,7 @@ def _with_shared(topics: dict[str, TopicBank], digests: dict[str, str]) -> Banks
         life=_load(_FILES / "life.yaml", LifeBank, digests),
         scenarios=_load(_FILES / "scenarios.yaml", ScenarioBank, digests),
         phrases=_load(_FILES / "phrases.yaml", Phrases, digests),
+        attributions=_load(_FILES / "attributions.yaml", Attributions, digests),
         answers=_load(_FILES / "answers.yaml", OptionPhrases, digests),
         digests=digests,
     )
@@ -130,6 +134,7 @@ def _check_names(name: str, bank: TopicBank, banks: Banks) -> None:
     """Refuse items and values that users would mention without meaning them, in this topic's bank or by it."""
     shared = [text for field in type(banks.phrases).model_fields for text in getattr(banks.phrases, field)]
     shared += [text for event in banks.life.events for text in (*event.told, *event.asks, *event.replies)]
+    shared += [text for entry in banks.attributions.attributions for text in (*entry.texts, *entry.tags)]
     shared += [text for talk in banks.life.small_talk for text in (talk.say, talk.reply)]
     if found := _named(bank.names(), shared):
         raise UserError(
@@ -162,9 +167,10 @@ _WORD: Final = re.compile(r"[^\W_]+")
 
 def _check_size(name: str, bank: TopicBank, config: Config) -> None:
     reasons = 4 * min(len(reasons) for reasons in bank.reasons.values())
+    # Of the items of a trial the user has tried all but one; every other item has a partner of which only others speak.
+    items = OPTIONS * config.trial_groups + 2 * (config.items_per_topic - TRIED * config.trial_groups)
     has_and_needs = (
-        # One item is never mentioned and partners another in questions.
-        ("items", len(bank.items), config.items_per_topic + 1),
+        ("items", len(bank.items), items),
         ("slots", len(bank.slots), config.slots_per_topic),
         ("facts", len(bank.facts), config.facts_per_topic),
         ("reasons of four motives", reasons, config.updates_per_topic),

@@ -72,10 +72,11 @@ class Opener(BankModel):
 
 
 class PeopleBank(BankModel):
-    """Where personas are drawn from."""
+    """Where personas are drawn from; `relations` are those of people whom a user speaks of."""
 
     cultures: list[Culture] = Field(min_length=1)
     genders: list[Gender] = Field(min_length=1)
+    relations: list[Text] = Field(min_length=8)
     occupations: list[Occupation] = Field(min_length=1)
     places: list[HomePlace] = Field(min_length=1)
     circumstances: list[Sentence] = Field(min_length=2)

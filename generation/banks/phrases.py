@@ -21,9 +21,13 @@ class Phrases(BankModel):
         stance_like_now: The user has come to like `{item}`.
         stance_dislike_now: The user has come to dislike `{item}`.
         reason_leads: Why something changed; `{reason}`, a first-person clause.
-        update_leads: Something has changed; not what.
         datings: When a change began, `{when}`; before its reason.
-        fact_leads: The user is about to tell of something.
+        deeds_of_liking: What somebody did who liked what they had just told of; no verdict.
+        deeds_of_disliking: The same of somebody who did not.
+        trials: What somebody has tried, `{items}`.
+        trial_traces: What shows that somebody has tried `{items}`.
+        offers_of_values: The assistant names values side by side, `{names}`, for `{name}`.
+        offers_of_items: The assistant names items of a topic side by side, `{names}`; may hold `{label}`.
         reflections: The user's asides, free of preferences.
     """
 
@@ -37,9 +41,13 @@ class Phrases(BankModel):
     stance_like_now: list[Template] = Field(min_length=1)
     stance_dislike_now: list[Template] = Field(min_length=1)
     reason_leads: list[Template] = Field(min_length=1)
-    update_leads: list[Template] = Field(min_length=1)
+    deeds_of_liking: list[Template] = Field(min_length=1)
+    deeds_of_disliking: list[Template] = Field(min_length=1)
+    trials: list[Template] = Field(min_length=1)
+    trial_traces: list[Template] = Field(min_length=1)
+    offers_of_values: list[Template] = Field(min_length=1)
+    offers_of_items: list[Template] = Field(min_length=1)
     datings: list[Template] = Field(min_length=1)
-    fact_leads: list[Template] = Field(min_length=1)
     reflections: list[Template] = Field(min_length=1)
 
 
@@ -64,6 +72,7 @@ class OptionPhrases(BankModel):
         evolution_queries: The user asks how their `{name}` has gone.
         item_evolution_queries: The user asks how their view has gone, naming no item.
         recommendations: Recommend `{recommendation}`.
+        go_by: The user wants a decision made by what moved them in matters of `{label}`.
         tails: Neutral sentences that may follow any of these, for all four options alike.
     """
 
@@ -77,4 +86,5 @@ class OptionPhrases(BankModel):
     evolution_queries: list[Template] = Field(min_length=1)
     item_evolution_queries: list[Template] = Field(min_length=1)
     recommendations: list[Template] = Field(min_length=1)
+    go_by: list[Template] = Field(min_length=1)
     tails: list[Template] = Field(min_length=1)

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Annotated, Final, Self
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from generation.banks.model import BankModel, Text
+from generation.content_words import content_stems
 from generation.grammar import TemplateError, may_mention, mentions, slot_names
 from generation.records import MOTIVES, Group, Motive
+
+
+class Item(BankModel):
+    """A thing that a user may like or dislike.
+
+    Attributes:
+        phrase: A noun phrase or gerund, as it stands in messages and in options.
+        paraphrases: The same in other words, as it stands in messages.
+    """
+
+    phrase: Text
+    paraphrases: list[Text] = Field(min_length=1)
 
 
 class Value(BankModel):
@@ -19,11 +32,15 @@ class Value(BankModel):
 
     Attributes:
         phrase: A noun phrase or gerund, as it stands in messages and in options.
+        paraphrases: The same in other words, as it stands in messages.
+        signs: Things by which somebody shows that they have this value and none of the slot's others.
         recommend: Concrete recommendations that fit this value and none of the slot's others, without naming it.
         stereotype: Groups of which a stereotype says that they hold this value.
     """
 
     phrase: Text
+    paraphrases: list[Text] = Field(min_length=1)
+    signs: list[Text] = Field(min_length=1)
     recommend: list[Text] = Field(min_length=1)
     stereotype: tuple[Group, ...] = ()
 
@@ -36,6 +53,7 @@ class Slot(BankModel):
         name: A second-person noun phrase for what is chosen, such as `the kind of cooking you do`.
         first: Sentences by which the user lets the first value be known; `{value}`.
         update: Sentences by which the user lets a new value be known, without naming the old one; `{value}`.
+        shown: Sentences that tell what the user did, at first and after a change, with no verdict; `{sign}`.
         queries: Neutral messages about the activity, which favour no value.
         again: Messages that say the user wants to change this once more.
         recall: The assistant's words that take `{value}` for what the user holds now.
@@ -47,6 +65,7 @@ class Slot(BankModel):
     values: list[Value] = Field(min_length=4)
     first: list[Text] = Field(min_length=1)
     update: list[Text] = Field(min_length=1)
+    shown: list[Text] = Field(min_length=1)
     queries: list[Text] = Field(min_length=1)
     again: list[Text] = Field(min_length=1)
     recall: list[Text] = Field(min_length=1)
@@ -58,10 +77,14 @@ class Fact(BankModel):
 
     Attributes:
         told: A first-person sentence.
+        retold: The same in other words.
+        trace: What shows that it happened, in the first person.
         recalled: The same as a second-person phrase that completes `you told me about …`.
     """
 
     told: Text
+    retold: Text
+    trace: Text
     recalled: Text
 
 
@@ -83,10 +106,12 @@ class Reason(BankModel):
 
     Attributes:
         told: A first-person clause that completes `because …` and stands alone as a sentence.
+        retold: The same in other words.
         recalled: The same in the second person.
     """
 
     told: Text
+    retold: Text
     recalled: Text
 
 
@@ -103,7 +128,7 @@ class TopicBank(BankModel):
     Attributes:
         id: The topic's name in records.
         label: Completes `talk about …`.
-        items: Things of one kind that a user may like or dislike.
+        items: Things of one kind.
         frames: First-person sentences, neutral, by which the user comes to `{item}`; may hold `{when}`.
         likes: Sentences that say the user liked it, without naming it.
         dislikes: Sentences that say the user disliked it, without naming it.
@@ -116,7 +141,7 @@ class TopicBank(BankModel):
 
     id: Annotated[str, StringConstraints(pattern=r"^[a-zA-Z][a-zA-Z0-9_]*$")]
     label: Text
-    items: list[Text] = Field(min_length=4)
+    items: list[Item] = Field(min_length=4)
     frames: list[Text] = Field(min_length=1)
     likes: list[Text] = Field(min_length=1)
     dislikes: list[Text] = Field(min_length=1)
@@ -154,9 +179,13 @@ class TopicBank(BankModel):
         """Return a kind of facts by its id."""
         return next(kind for kind in self.facts if kind.id == kind_id)
 
+    def item(self, phrase: str) -> Item:
+        """Return an item by its phrase."""
+        return next(item for item in self.items if item.phrase == phrase)
+
     def names(self) -> Iterator[str]:
         """Yield every phrase that stands for an item or a value."""
-        yield from self.items
+        yield from (item.phrase for item in self.items)
         for slot in self.slots:
             yield from (value.phrase for value in slot.values)
 
@@ -170,13 +199,16 @@ class TopicBank(BankModel):
         for slot in self.slots:
             for field in ("first", "update", "recall"):
                 yield from ((f"slots.{slot.id}.{field}", text, value) for text in getattr(slot, field))
+            yield from ((f"slots.{slot.id}.shown", text, frozenset({"sign"})) for text in slot.shown)
             for field in ("queries", "again", "recommend_queries"):
                 yield from ((f"slots.{slot.id}.{field}", text, nothing) for text in getattr(slot, field))
         for kind in self.facts:
             yield from ((f"facts.{kind.id}.queries", text, nothing) for text in kind.queries)
-            yield from ((f"facts.{kind.id}", fact.told, nothing) for fact in kind.facts)
+            texts = (text for fact in kind.facts for text in (fact.told, fact.retold, fact.trace))
+            yield from ((f"facts.{kind.id}", text, nothing) for text in texts)
         for motive, reasons in self.reasons.items():
-            yield from ((f"reasons.{motive}", reason.told, nothing) for reason in reasons)
+            texts = (text for reason in reasons for text in (reason.told, reason.retold))
+            yield from ((f"reasons.{motive}", text, nothing) for text in texts)
         for talk in self.talks:
             yield "talks", talk.ask, nothing
             yield "talks", talk.answer, nothing
@@ -197,8 +229,13 @@ def _faults(bank: TopicBank) -> Iterator[str]:
     plain = (
         ("label", bank.label),
         *((f"slots.{slot.id}.name", slot.name) for slot in bank.slots),
-        *(("items", item) for item in bank.items),
-        *((f"slots.{slot.id}", text) for slot in bank.slots for v in slot.values for text in (v.phrase, *v.recommend)),
+        *(("items", text) for item in bank.items for text in (item.phrase, *item.paraphrases)),
+        *(
+            (f"slots.{slot.id}", text)
+            for slot in bank.slots
+            for v in slot.values
+            for text in (v.phrase, *v.paraphrases, *v.signs, *v.recommend)
+        ),
         *((f"facts.{kind.id}", fact.recalled) for kind in bank.facts for fact in kind.facts),
         *((f"reasons.{motive}", reason.recalled) for motive, rs in bank.reasons.items() for reason in rs),
     )
@@ -206,6 +243,34 @@ def _faults(bank: TopicBank) -> Iterator[str]:
         if re.search(r"[\[\]{}|]", text):
             yield f"{where}: {text!r} goes into options and must be plain text"
     yield from _given_away(bank)
+    yield from _shared_words(bank)
+
+
+def _shared_words(bank: TopicBank) -> Iterator[str]:
+    """Find other words that share a content word with what options say."""
+    for item in bank.items:
+        for text in item.paraphrases:
+            yield from _shares("items", text, [other.phrase for other in bank.items])
+    for slot in bank.slots:
+        phrases = [value.phrase for value in slot.values]
+        for value in slot.values:
+            for text in (*value.paraphrases, *value.signs):
+                yield from _shares(f"slots.{slot.id}", text, [*phrases, *value.recommend])
+    for kind in bank.facts:
+        common = frozenset[str].intersection(*(content_stems(fact.recalled) for fact in kind.facts))
+        for fact in kind.facts:
+            for text in (fact.retold, fact.trace):
+                yield from _shares(f"facts.{kind.id}", text, [fact.recalled], common)
+    for motive, reasons in bank.reasons.items():
+        for reason in reasons:
+            yield from _shares(f"reasons.{motive}", reason.retold, [reason.recalled])
+
+
+def _shares(where: str, text: str, others: Iterable[str], free: Set[str] = frozenset()) -> Iterator[str]:
+    stems = content_stems(re.sub(r"[\[\]{}|]", " ", text)) - free
+    for other in others:
+        if shared := stems & content_stems(other):
+            yield f"{where}: {text!r} has the words {', '.join(sorted(shared))}… of {other!r}; use others"
 
 
 def _duplicates(bank: TopicBank) -> Iterator[str]:
@@ -213,6 +278,14 @@ def _duplicates(bank: TopicBank) -> Iterator[str]:
         "items and values": [name.lower() for name in bank.names()],
         "slots": [slot.id for slot in bank.slots],
         "facts": [kind.id for kind in bank.facts],
+        "other words": [
+            text.lower()
+            for words in (
+                *(item.paraphrases for item in bank.items),
+                *((*value.paraphrases, *value.signs) for slot in bank.slots for value in slot.values),
+            )
+            for text in words
+        ],
         "recommendations": [r.lower() for slot in bank.slots for v in slot.values for r in v.recommend],
         "facts' recalled": [fact.recalled.lower() for kind in bank.facts for fact in kind.facts],
         "reasons": [r.recalled.lower() for reasons in bank.reasons.values() for r in reasons],
@@ -238,7 +311,10 @@ def _given_away(bank: TopicBank) -> Iterator[str]:
     texts += [("facts", fact.recalled) for kind in bank.facts for fact in kind.facts]
     texts += [("reasons", reason.recalled) for reasons in bank.reasons.values() for reason in reasons]
     texts += [(f"slots.{s.id}.name", s.name) for s in bank.slots]
-    texts += [(f"slots.{s.id}.recommend", text) for s in bank.slots for v in s.values for text in v.recommend]
+    values = [(slot, value) for slot in bank.slots for value in slot.values]
+    texts += [(f"slots.{s.id}.recommend", text) for s, v in values for text in v.recommend]
+    texts += [(f"slots.{s.id}", text) for s, v in values for text in (*v.paraphrases, *v.signs)]
+    texts += [("items", text) for item in bank.items for text in item.paraphrases]
     words = {name: set(_WORD.findall(name)) for name in names}
     for where, text in texts:
         lower = text.lower()

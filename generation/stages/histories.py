@@ -11,12 +11,14 @@ from generation.banks.load import Banks
 from generation.config import Config
 from generation.dates import spoken_past
 from generation.grammar import expand
+from generation.history_records import GeneralEvent, History, TopicHistory
 from generation.llm.client import Client, Request
-from generation.records import PERIODS, GeneralEvent, History, Persona, TopicHistory, content_id
+from generation.records import PERIODS, Persona, content_id
 from generation.request_facts import GeneralEventFacts, HistoryFacts
 from generation.seeds import rng_for
 from generation.text_checks import near_duplicates, num_words, role_faults, text_faults
-from generation.timeline import GeneralPlan, draw_general, draw_topic, session_dates
+from generation.timeline import GeneralPlan, draw_general, session_dates
+from generation.topic_history import draw_topic, topic_motives
 
 _LONGEST: Final = 120  # words of one event, of which one or two sentences tell
 
@@ -40,13 +42,16 @@ def draw_history(config: Config, persona: Persona, banks: Banks) -> HistoryTask:
     """Draw the timeline of a persona."""
     general = draw_general(config, persona, banks.life.events)
     dates = session_dates(config, persona.persona_id, list(banks.topics))
+    motives = topic_motives(config, persona, list(banks.topics))
     rng = rng_for(config.seed, "kernels", persona.persona_id)
     end = max(days[-1] for days in dates.values())
     return HistoryTask(
         persona=persona,
         general=tuple(general),
         kernels=tuple(expand(plan.entry.told[0], rng, when=_when(plan.date, end)) for plan in general),
-        topics=tuple(draw_topic(config, persona, banks.topics[topic], days) for topic, days in dates.items()),
+        topics=tuple(
+            draw_topic(config, persona, banks.topics[topic], days, motives[topic]) for topic, days in dates.items()
+        ),
     )
 
 

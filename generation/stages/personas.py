@@ -22,7 +22,8 @@ from generation.text_checks import num_words, role_faults, text_faults
 from generation.tokenizer import num_tokens
 
 _AGES = (18, 75)
-_SECONDARY_MOTIVES = 3
+_MOTIVES: Final = 4
+_CIRCLE: Final = 8  # people whom a user speaks of
 _PROFILE_WORDS: Final = (30, 300)  # of about five sentences
 _FIRST_PERSON: Final = re.compile(r"\bI(?:['’]m|['’]ve| am| have| was| live| work)\b")
 
@@ -131,7 +132,7 @@ def _draw(config: Config, bank: PeopleBank, persona_id: int, description: str) -
     name = f"{rng.choice(_given_names(culture, gender))} {rng.choice(culture.families)}"
     occupation = rng.choice([o for o in bank.occupations if o.fits(age)])
     place = rng.choice(bank.places)
-    motives = rng.sample(MOTIVES, 1 + _SECONDARY_MOTIVES)
+    motives = rng.sample(MOTIVES, _MOTIVES)
     given = name.split()[0]
     slots = {"name": given, "subject": gender.subject, "object": gender.object, "possessive": gender.possessive}
 
@@ -172,14 +173,22 @@ def _draw(config: Config, bank: PeopleBank, persona_id: int, description: str) -
         gender=gender.id,
         race=race,
         occupation="" if description else occupation.name,
-        motive=motives[0],
-        secondary_motives=tuple(motives[1:]),
+        motives=tuple(motives),
+        circle=tuple(_circle(config, bank, persona_id, given)),
         demographics=f"Name: {name}. Age: {age}. Gender identity: {gender.id}. Racial identity: {race}.",
         profile="",
         shown="",
         shown_tokens=0,
     )
     return PersonaTask(persona, config.persona_visible, facts)
+
+
+def _circle(config: Config, bank: PeopleBank, persona_id: int, given: str) -> list[str]:
+    """Draw people, each with another name and another relation: `my cousin Ana`."""
+    rng = rng_for(config.seed, "circle", persona_id)
+    names = sorted({name for culture in bank.cultures for name in culture.neutral} - {given})
+    pairs = zip(rng.sample(bank.relations, _CIRCLE), rng.sample(names, _CIRCLE), strict=True)
+    return [f"my {relation} {name}" for relation, name in pairs]
 
 
 def _given_names(culture: Culture, gender: Gender) -> list[str]:

@@ -59,6 +59,7 @@ def question_request(plan: QuestionPlan, banks: Banks) -> Request:
         "subject_name": slots.get(subject, subject),
         "states": [list(states) for states in _blind_order(plan)],
         "max_length_ratio": MAX_LENGTH_RATIO,
+        "about": banks.topics[plan.about].label if plan.about else "",
     }
     evidence = [event.event_id for event in plan.evidence]
     seed = ("question", plan.persona_id, plan.question_type, plan.topic, plan.subject, *evidence)
@@ -207,6 +208,7 @@ def write_question(client: Client, plan: QuestionPlan, banks: Banks) -> Question
         options=(first, second, third, fourth),
         answer_index=order.index(0),
         evidence_event_ids=evidence,
+        evidence_tellings=tuple(event.telling for event in plan.evidence),
         after_session_ids=plan.after_session_ids,
         before_session_id=plan.before_session_id,
         updates_spanned=plan.updates_spanned,

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
-from generation.config import Config
+from generation.config import LIFE_EVENTS, MAX_TOLD, Config
 from generation.dates import spoken_day, spoken_past
 from generation.grammar import mentions
-from generation.llm.client import Client, Request
-from generation.records import (
-    PERIODS,
+from generation.history_records import (
     Event,
     GeneralEvent,
     History,
-    Message,
-    Persona,
-    Session,
+    Mention,
+    PreferenceKind,
     SessionPlan,
     TopicHistory,
+    tried_items,
 )
-from generation.request_facts import EventFacts, SessionFacts
+from generation.llm.client import Client, Request
+from generation.records import PERIODS, Message, Persona, Session
+from generation.request_facts import SessionFacts, ToldFacts
 from generation.revision import ask_and_read_back
 from generation.seeds import rng_for
 from generation.session_text import SessionReply, lengthened, read_back, wording_faults
 from generation.text_checks import AIMS
 from generation.tokenizer import num_tokens
 
-_LIFE_EVENTS: Final = 3  # of the general history, that a session speaks of at most
 _NEWS_DAYS: Final = {"short": 120, "long": 365}  # how long people go on telling of something
 
 
@@ -63,7 +63,8 @@ def _facts(
     rng = rng_for(config.seed, "session", persona.persona_id, topic.topic, plan.period)
     bank = banks.topics[topic.topic]
     reversals = {entry.id: entry.after for entry in banks.life.events if entry.after is not None}
-    events = {event.event_id: event for event in topic.events}
+    told: dict[str, Event | Mention] = {event.event_id: event for event in topic.events}
+    told |= {mention.mention_id: mention for mention in topic.mentions}
     turns = rng.randint(config.turns_per_session.min, config.turns_per_session.max)
     return {
         "persona_id": persona.persona_id,
@@ -76,10 +77,10 @@ def _facts(
         "date": plan.date.isoformat(),
         "spoken_date": spoken_day(plan.date),
         "turns": turns,
-        "events": [
-            _event_facts(events[event_id], topic, bank, spoken_past(events[event_id].date, plan.date, rng))
-            for event_id in plan.event_ids
+        "told": [
+            _told_facts(id_, told[id_], topic, bank, spoken_past(told[id_].date, plan.date, rng)) for id_ in plan.told
         ],
+        "offers": [{"subject_name": _slot_name(bank, o.subject), "names": list(o.names)} for o in plan.offers],
         "life": [
             {
                 "event_id": event.event_id,
@@ -87,34 +88,52 @@ def _facts(
                 "text": event.text,
                 "when": spoken_past(event.date, plan.date, rng),
             }
-            for event in _life_events(config, history.general, topic, plan, reversals)[: turns - len(plan.event_ids)]
+            for event in _life_events(config, history.general, topic, plan, reversals)[: _room(turns, plan)]
         ],
-        "never": _never(topic),
+        "circle": list(persona.circle),
+        "named": _named(topic),
         "words": dict(AIMS),
     }
 
 
-def _never(topic: TopicHistory) -> list[str]:
-    """Return the items that the user never mentions and the values that options name but the user never holds."""
-    held = {event.state for event in topic.events}
-    slots = [preference for preference in topic.preferences if preference.kind == "slot"]
-    return [*topic.never, *(value for slot in slots for value in slot.candidates if value not in held)]
+def _room(turns: int, plan: SessionPlan) -> int:
+    """Return how many turns are left beside those that have to tell something."""
+    return max(0, turns - max(1, math.ceil(len(plan.told) / MAX_TOLD)))
 
 
-def _event_facts(event: Event, topic: TopicHistory, bank: TopicBank, when: str) -> EventFacts:
-    preference = topic.preference(event.preference_id)
-    names = {slot.id: slot.name for slot in bank.slots}
+def _named(topic: TopicHistory) -> list[str]:
+    """Return the items and values that options name, each once."""
+    return list(dict.fromkeys(name for p in topic.preferences if p.kind != "fact" for name in p.candidates))
+
+
+def _slot_name(bank: TopicBank, subject: str) -> str:
+    return next((slot.name for slot in bank.slots if slot.id == subject), subject)
+
+
+def _told_facts(id_: str, told: Event | Mention, topic: TopicHistory, bank: TopicBank, when: str) -> ToldFacts:
+    about = topic.preference(told.preference_id) if isinstance(told, Event) else told
     return {
-        "event_id": event.event_id,
-        "kind": preference.kind,
-        "subject": preference.subject,
-        "subject_name": names.get(preference.subject, preference.subject),
-        "state": event.state,
+        "told_id": id_,
+        "whose": "user" if isinstance(told, Event) else told.whose,
+        "person": "" if isinstance(told, Event) else told.person,
+        "telling": told.telling,
+        "kind": about.kind,
+        "subject": about.subject,
+        "subject_name": _slot_name(bank, about.subject),
+        "state": told.state,
         "when": when,
-        "changed": event.previous_event_id is not None,
-        "reason": event.reason or "",
-        "motive": event.motive or "",
+        "changed": told.reason is not None,
+        "reason": told.reason or "",
+        "motive": told.motive or "",
+        "avoid": _names(about.kind, about.subject, told.state) if told.telling != "named" else [],
     }
+
+
+def _names(kind: PreferenceKind, subject: str, state: str) -> list[str]:
+    """Return what something told is about, as options name it."""
+    if kind == "trial":
+        return tried_items(state)
+    return [subject if kind == "item" else state]
 
 
 def _life_events(
@@ -132,7 +151,7 @@ def _life_events(
         for event in general
     }
     news = [event for event in general if is_news(event) and shares[event.event_id] == plan.period]
-    return news[-_LIFE_EVENTS:]
+    return news[-LIFE_EVENTS:]
 
 
 def session_request(task: SessionTask) -> Request:
@@ -141,23 +160,31 @@ def session_request(task: SessionTask) -> Request:
 
 
 def session_faults(reply: SessionReply, task: SessionTask) -> list[str]:
-    """Return what is wrong with a session: coverage of its events by id, turns, names that must not occur."""
+    """Return what is wrong with a session: what is told in which turn, by id, turns, names that must not occur."""
     faults = []
-    wanted, told = Counter(task.plan.event_ids), Counter(e for turn in reply.turns for e in turn.event_ids)
-    faults += [f"event {event_id} is told in no turn" for event_id in wanted if not told[event_id]]
-    faults += [f"event {event_id} is told in {n} turns; tell it in one" for event_id, n in told.items() if n > 1]
-    faults += [f"there is no event {event_id}" for event_id in told if event_id not in wanted]
+    wanted, told = Counter(task.plan.told), Counter(id_ for turn in reply.turns for id_ in turn.told_ids)
+    faults += [f"{id_} is told in no turn" for id_ in wanted if not told[id_]]
+    faults += [f"{id_} is told in {n} turns; tell it in one" for id_, n in told.items() if n > 1]
+    faults += [f"there is no {id_} to be told" for id_ in told if id_ not in wanted]
     if len(reply.turns) != task.facts["turns"]:
         faults.append(f"there are {len(reply.turns)} turns and not {task.facts['turns']}")
-    never = [name.lower() for name in task.facts["never"]]
+    return faults + _name_faults(reply, task.facts)
+
+
+def _name_faults(reply: SessionReply, facts: SessionFacts) -> list[str]:
+    """Find names where nothing told and no offer speaks of them: how often a thing is named has been drawn."""
+    told = {one["told_id"]: one for one in facts["told"]}
+    offered = {name.lower() for offer in facts["offers"] for name in offer["names"]}
+    names = [name.lower() for name in facts["named"]]
+    faults = []
     for number, turn in enumerate(reply.turns, start=1):
-        for role, text in (("user", turn.user), ("assistant", turn.assistant)):
+        own = [told[id_] for id_ in turn.told_ids if id_ in told]
+        named = [one for one in own if one["telling"] == "named"]
+        may = {name.lower() for one in named for name in _names(one["kind"], one["subject"], one["state"])}
+        for role, text, allowed in (("user", turn.user, may), ("assistant", turn.assistant, offered)):
             lower = text.lower()
-            faults += [
-                f"turn {number}: the {role} mentions {name!r}, which must not occur"
-                for name in never
-                if mentions(lower, name)
-            ]
+            found = [name for name in names if name not in allowed and mentions(lower, name)]
+            faults += [f"turn {number}: the {role} names {name!r}, which must not be named there" for name in found]
     return faults
 
 
@@ -187,8 +214,17 @@ def write_session(client: Client, task: SessionTask) -> Session:
     reply = _ask(client, task)
     messages: list[Message] = []
     for turn in reply.turns:
-        told = tuple(turn.event_ids)
-        messages.append(Message(role="user", content=turn.user, num_tokens=num_tokens(turn.user), event_ids=told))
+        events = tuple(id_ for id_ in turn.told_ids if id_ in task.plan.event_ids)
+        beside = tuple(id_ for id_ in turn.told_ids if id_ not in task.plan.event_ids)
+        messages.append(
+            Message(
+                role="user",
+                content=turn.user,
+                num_tokens=num_tokens(turn.user),
+                event_ids=events,
+                mention_ids=beside,
+            )
+        )
         messages.append(Message(role="assistant", content=turn.assistant, num_tokens=num_tokens(turn.assistant)))
     return Session(
         session_id=task.plan.session_id,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Final, NamedTuple
 
 from generation.errors import UserError
+from generation.history_records import SessionPlan
 from generation.interruption import kept_if_interrupted
 from generation.parallel import ordered_results, process_pool
 from generation.progress import track
 from generation.record_files import record_line, writing_lines
-from generation.records import SessionPlan
 from generation.seeds import rng_for
 from generation.store import RunStore
 from personamem_builder.assemble.check import Replay
@@ -124,6 +125,7 @@ def _assemble_persona(spans: PersonaSpans) -> list[_ContextLines]:
     lengths = records.session_tokens()
     result: dict[tuple[str, str], _PlannedContext] = {}
     taken: dict[str, list[list[SessionPlan]]] = {}
+    asked: dict[str, Counter[str]] = defaultdict(Counter)
     for variant in range(settings.n_variants):
         unlimited: list[SessionPlan] | None = None
         for size in sorted(settings.sizes, key=lambda size: -size.n_blocks):
@@ -146,7 +148,7 @@ def _assemble_persona(spans: PersonaSpans) -> list[_ContextLines]:
                     f"{min(lengths.values()):,} tokens",
                     "raise --max-tokens, or lower turns_per_session in the configuration",
                 )
-            context = _context(records, chosen, fillers, size, variant, settings.seed)
+            context = _context(records, chosen, fillers, size, variant, settings.seed, asked[size.split])
             # The sessions of two variants, or the first few of them, can be the same: that is one context, not two.
             if context.questions:
                 result.setdefault((size.split, context.plan.shared_context_id), context)
@@ -181,6 +183,7 @@ def _context(
     size: Size,
     variant: int,
     seed: int,
+    asked_before: Counter[str],
 ) -> _PlannedContext:
     rng = rng_for(seed, "place", records.persona.persona_id, size.split, variant)
     blocks = fill(records, chosen, list(fillers.values()), size, rng)
@@ -192,7 +195,7 @@ def _context(
         blocks=tuple(blocks),
         num_tokens=layout.tokens_before[-1],
     )
-    questions = place_questions(records, layout, plan.shared_context_id, size, rng)
+    questions = place_questions(records, layout, plan.shared_context_id, size, rng, asked_before)
     _check(records, layout, size, questions)
     return _PlannedContext(size.split, plan, questions)
 

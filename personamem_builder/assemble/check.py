@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from generation.history_records import Event, History, tried_items
 from generation.option_plans import stance_state
-from generation.records import Event, History, Option, Question
+from generation.records import Option, Question
 from personamem_builder.assemble.layout import Layout
 
 
@@ -20,10 +22,10 @@ class _ToldEvent(NamedTuple):
 
 
 class _VisibleHistory(NamedTuple):
-    """What the visible part of a context says: the events of each preference of a topic, and motives of any topic."""
+    """What the visible part of a context says of a topic: the events of each preference, and the motives of changes."""
 
     courses: dict[tuple[str, str], list[Event]]
-    motives: set[str]
+    motives: Sequence[str]
 
 
 class Replay:
@@ -32,7 +34,7 @@ class Replay:
     def __init__(self, history: History, layout: Layout) -> None:
         self._places = layout.event_places
         self._topics: dict[str, list[_ToldEvent]] = {}
-        self._motives: list[tuple[int, str]] = []
+        self._topic_of: dict[str, str] = {}
         for topic in history.topics:
             preferences = {p.preference_id: p for p in topic.preferences}
             told = self._topics[topic.topic] = []
@@ -40,15 +42,16 @@ class Replay:
                 if (place := layout.event_places.get(event.event_id)) is not None:
                     preference = preferences[event.preference_id]
                     told.append(_ToldEvent(place, preference.kind, preference.subject, event))
-                    if event.motive is not None:
-                        self._motives.append((place, event.motive))
+                    self._topic_of[event.event_id] = topic.topic
             told.sort(key=lambda entry: entry.place)
 
     def contradictions(self, question: Question, end: int) -> list[str]:
         """Return what is wrong before message `end`: a gold that does not hold, or a wrong option that does."""
         hidden = [event_id for event_id in question.evidence_event_ids if self._places.get(event_id, end) >= end]
         faults = [f"evidence {event_id} is not visible" for event_id in hidden]
-        shown = self._visible(question.topic, end)
+        # A new scenario is no topic of the history: what moves the user is shown in that of the evidence.
+        first = question.evidence_event_ids[0] if question.evidence_event_ids else ""
+        shown = self._visible(self._topic_of.get(first, question.topic), end)
         holds = _HOLDS[question.question_type]
         for i, option in enumerate(question.options):
             if holds(shown, question, option) != (i == question.answer_index):
@@ -58,10 +61,13 @@ class Replay:
 
     def _visible(self, topic: str, end: int) -> _VisibleHistory:
         courses: dict[tuple[str, str], list[Event]] = {}
+        motives = []
         for told in self._topics.get(topic, []):
             if told.place < end:
                 courses.setdefault((told.kind, told.subject), []).append(told.event)
-        return _VisibleHistory(courses, {motive for place, motive in self._motives if place < end})
+                if told.event.motive is not None:
+                    motives.append(told.event.motive)
+        return _VisibleHistory(courses, motives)
 
 
 def _fact(shown: _VisibleHistory, question: Question, option: Option) -> bool:
@@ -70,7 +76,8 @@ def _fact(shown: _VisibleHistory, question: Question, option: Option) -> bool:
 
 
 def _new_idea(shown: _VisibleHistory, question: Question, option: Option) -> bool:
-    return ("item", option.states[0]) not in shown.courses
+    trials = [event.state for (kind, _), events in shown.courses.items() if kind == "trial" for event in events]
+    return option.states[0] not in {item for state in trials for item in tried_items(state)}
 
 
 def _latest(shown: _VisibleHistory, question: Question, option: Option) -> bool:
@@ -97,7 +104,9 @@ def _reason(shown: _VisibleHistory, question: Question, option: Option) -> bool:
 
 
 def _motive(shown: _VisibleHistory, question: Question, option: Option) -> bool:
-    return option.states[0] in shown.motives
+    counts = Counter(shown.motives)
+    own = counts[option.states[0]]
+    return own > max((count for motive, count in counts.items() if motive != option.states[0]), default=0)
 
 
 _HOLDS: Final[dict[str, Callable[[_VisibleHistory, Question, Option], bool]]] = {

@@ -17,6 +17,9 @@ from personamem_builder.assemble.records import AskedQuestion
 from personamem_builder.assemble.run_records import PersonaRecords
 from personamem_builder.assemble.sizes import Size
 
+_MOST_REPEATS: Final = 0.15
+"""Of the rows of a type and a persona in a split: those that ask what another row asks."""
+
 _STRATA: Final = 10  # of the distance from the reference event to the question, as a part of the context
 
 _FIRST_EVENT_COUNTS: Final = frozenset(
@@ -34,12 +37,25 @@ class _Placement(NamedTuple):
 
 
 def place_questions(
-    records: PersonaRecords, layout: Layout, context_id: str, size: Size, rng: random.Random
+    records: PersonaRecords,
+    layout: Layout,
+    context_id: str,
+    size: Size,
+    rng: random.Random,
+    asked_before: Counter[str] | None = None,
 ) -> list[AskedQuestion]:
     """Choose questions and points: types about equally often, distances spread over the whole context.
 
-    A question may be asked at several points, as separate rows; a few points of the context serve all rows, since rows
-    that share one share its computation.
+    A question may be asked at several points, as separate rows, but few are: rows that ask the same are one piece of
+    evidence. A few points of the context serve all rows, since rows that share one share its computation.
+
+    Args:
+        records: Of the persona.
+        layout: The context.
+        context_id: Its id.
+        size: How many rows and points there are, at most.
+        rng: Decides.
+        asked_before: How often each question is asked in other contexts of the split; those of this one are added.
 
     Returns:
         The questions asked, by point.
@@ -50,7 +66,7 @@ def place_questions(
     for question in records.questions:
         for session, stratum in _strata(question, points, order, layout):
             placements[question.question_type].append(_Placement(question, session, stratum))
-    asked = _choose(placements, size.rows, rng)
+    asked = _choose(placements, size.rows, rng, Counter() if asked_before is None else asked_before)
     rows = [_asked(layout, context_id, placement.question, placement.session) for placement in asked]
     return sorted(rows, key=lambda row: (row.end_index_in_shared_context, row.question_id))
 
@@ -88,10 +104,12 @@ def reference_event(question: Question, layout: Layout) -> str:
     return (min if first else max)(question.evidence_event_ids, key=layout.event_places.__getitem__)
 
 
-def _choose(placements: dict[str, list[_Placement]], rows: int, rng: random.Random) -> list[_Placement]:
+def _choose(
+    placements: dict[str, list[_Placement]], rows: int, rng: random.Random, times: Counter[str]
+) -> list[_Placement]:
     types: Counter[str] = Counter()
+    repeats: Counter[str] = Counter()
     strata: Counter[int] = Counter()
-    times: Counter[str] = Counter()
 
     def cost(placement: _Placement) -> int:
         # A question that was asked before costs as much as two rows too many at a distance.
@@ -112,6 +130,10 @@ def _choose(placements: dict[str, list[_Placement]], rows: int, rng: random.Rand
         placement = heappop(heap)[2]
         if not heap:
             del left[name]
+        if times[placement.question.question_id]:
+            if repeats[name] + 1 > _MOST_REPEATS * (types[name] + 1):
+                continue
+            repeats[name] += 1
         types[name] += 1
         strata[placement.stratum] += 1
         times[placement.question.question_id] += 1

@@ -11,8 +11,9 @@ from pydantic import BaseModel
 
 from generation import records
 from generation.errors import UserError
+from generation.history_records import History
 from generation.record_files import LineSpan, persona_spans, read_records
-from generation.records import Filler, History, Persona, Question, Record, Session
+from generation.records import Filler, Persona, Question, Record, Session
 from generation.store import RunStore
 from personamem_builder.assemble.refined import read_refined
 from personamem_builder.official.contexts_jsonl import hashed_form

@@ -10,7 +10,8 @@ from functools import cache
 from typing import Final
 
 from generation.errors import UserError
-from generation.records import History, Question, SessionPlan
+from generation.history_records import History, SessionPlan
+from generation.records import Question
 from personamem_builder.assemble.records import Block
 from personamem_builder.assemble.run_records import Conversation, PersonaRecords
 from personamem_builder.assemble.sizes import EMPTIEST, FULLEST, Size

@@ -62,7 +62,8 @@ def cue_findings(split: AuditedSplit) -> list[Finding]:
 
     Returns:
         `cue.words`, `all` first: the number of cue words of n words tested, and the strongest in the note. The
-        examples are questions that the strongest one answers.
+        examples are questions that the strongest one answers. Then `cue.any_word`: how likely chance is to make any
+        word of a split as telling, which is the least of the adjusted p values (Simes 1986); 1 where none was tested.
     """
     occurrences: dict[str, dict[str, list[Occurrence]]] = {ALL: defaultdict(list)}
     personas: dict[str, set[int]] = defaultdict(set)
@@ -73,7 +74,9 @@ def cue_findings(split: AuditedSplit) -> list[Finding]:
         for word, occurrence in _occurrences(row):
             occurrences[ALL][word].append(occurrence)
             own[word].append(occurrence)
-    return [_finding(split, slice_, words, len(personas[slice_])) for slice_, words in occurrences.items()]
+    tested = {slice_: _tested(words) for slice_, words in occurrences.items()}
+    findings = [_finding(split, slice_, words, len(personas[slice_])) for slice_, words in tested.items()]
+    return [*findings, _any_word(split, tested[ALL], len(personas[ALL]))]
 
 
 def p_value(occurrences: Sequence[Occurrence]) -> float:
@@ -126,12 +129,21 @@ def _occurrences(row: QuestionRow) -> Iterator[tuple[str, Occurrence]]:
             yield word, Occurrence(row["question_id"], row["persona_id"], row.get("topic"), chance, word in right)
 
 
-def _finding(split: AuditedSplit, slice_: str, words: dict[str, list[Occurrence]], personas: int) -> Finding:
-    tested = [
+def _tested(words: Mapping[str, Sequence[Occurrence]]) -> list[_TestedWord]:
+    return [
         _TestedWord(p_value(occurrences), word, occurrences)
         for word, occurrences in sorted(words.items())
         if len(occurrences) >= FEWEST_QUESTIONS
     ]
+
+
+def _any_word(split: AuditedSplit, tested: Sequence[_TestedWord], personas: int) -> Finding:
+    adjusted = stats.false_discovery_control([cue.p for cue in tested])
+    least = float(min(adjusted, default=1.0))
+    return Finding("cue.any_word", split.name, value=least, n=len(tested), clusters=personas, note="p value")
+
+
+def _finding(split: AuditedSplit, slice_: str, tested: Sequence[_TestedWord], personas: int) -> Finding:
     adjusted = stats.false_discovery_control([cue.p for cue in tested])
     cues = sorted(cue for cue, p in zip(tested, adjusted, strict=True) if p <= FALSE_DISCOVERY_RATE)
     return Finding(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Set
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from generation.banks.load import Banks
-from generation.banks.topic import TopicBank
+from generation.banks.topic import Fact, TopicBank
 from generation.grammar import mentions, pattern
 from generation.option_plans import stance_state
 from generation.records import STANCES, Motive
@@ -28,6 +28,7 @@ STATE_TYPES: Final = (
 )
 """Types whose options assert states of one preference."""
 
+_REASONS: Final = "revisit_reasons_behind_preference_updates"
 _STEP_STANCES: Final = {"a pleasure": "like", "a burden": "dislike"}
 _STEPS: Final = re.compile("|".join(_STEP_STANCES))
 
@@ -45,8 +46,7 @@ class EvidenceReader:
         self._banks = banks
         self._advice = {scenario.domain: scenario.options for scenario in banks.scenarios.scenarios}
         # Many questions share a message.
-        self._state = cache(self._read_state)
-        self._reasons = cache(self._read_reasons)
+        self._read = cache(self._read_message)
 
     def knows(self, question_type: str, topic: str, evidence: Evidence) -> bool:
         """Say whether there are banks for all that a question speaks of."""
@@ -59,39 +59,73 @@ class EvidenceReader:
         """Say whether the user's message that asks a question is one of the banks' own."""
         return any(pattern(template).match(message) for template in self._queries(topic))
 
-    def answer(self, question_type: str, topic: str, options: Sequence[str], evidence: Evidence) -> int | None:
+    def topics_named(self, message: str) -> list[str]:
+        """Return the topics that a message calls by the name that the banks give them."""
+        lower = message.lower()
+        return [topic for topic, bank in self._banks.topics.items() if mentions(lower, bank.label.lower())]
+
+    def answer(
+        self, question_type: str, topic: str, message: str, options: Sequence[str], evidence: Evidence
+    ) -> int | None:
         """Return the index of the option that answers a question by its evidence, None if the reader cannot decide."""
         if not self.knows(question_type, topic, evidence):
             return None
-        told = self.told(question_type, evidence)
-        chosen = [
-            i
-            for i, option in enumerate(options)
-            if holds(question_type, self._asserted(question_type, topic, option), told)
-        ]
+        asserted = [self._asserted(question_type, topic, option) for option in options]
+        told = self.told(question_type, evidence, self.about(question_type, topic, message, asserted))
+        chosen = [i for i, states in enumerate(asserted) if holds(question_type, states, told)]
         return chosen[0] if len(chosen) == 1 else None
 
-    def told(self, question_type: str, evidence: Evidence) -> tuple[str, ...]:
-        """Return what the evidence says about a question of a type; all its topics have banks."""
+    def about(self, question_type: str, topic: str, message: str, states: Iterable[Iterable[str]]) -> frozenset[str]:
+        """Return what a question is about: what its options speak of, or what has changed if it asks for a reason.
+
+        Args:
+            question_type: One of the seven.
+            topic: One that has a bank; of a question that generalizes also any other.
+            message: Of the user who asks.
+            states: What each option asserts.
+        """
+        if question_type != _REASONS:
+            return subjects(states)
+        bank = self._banks.topics[topic]
+        slots = [slot for slot in bank.slots if any(pattern(text).search(message) for text in slot.again)]
+        return frozenset([*(value.phrase for slot in slots for value in slot.values), *_items(message, bank)])
+
+    def told(self, question_type: str, evidence: Evidence, about: Set[str]) -> tuple[str, ...]:
+        """Return what the evidence says about a question of a type; all its topics have banks.
+
+        Args:
+            question_type: One of the seven.
+            evidence: The messages.
+            about: What the question is about (see `about`); a message may tell of other things too.
+        """
         if question_type == "recall_user_shared_facts":
-            return tuple(fact for text, topic in evidence for fact in self._facts(text, topic))
+            return tuple(fact for text, topic in evidence for fact in self._read(text, topic).facts)
         if question_type == "suggest_new_ideas":
-            return tuple(item for text, topic in evidence for item in _items(text, self._banks.topics[topic]))
-        if question_type == "revisit_reasons_behind_preference_updates":
-            return tuple(reason for text, topic in evidence for reason, _ in self._reasons(text, topic))
+            return tuple(item for text, topic in evidence for item in self._read(text, topic).tried)
+        if question_type == _REASONS:
+            given = [reason for text, topic in evidence for reason in self._read(text, topic).reasons]
+            return tuple(reason.recalled for reason in given if reason.of & about)[-1:]
         if question_type == "generalize_to_new_scenarios":
-            counts = Counter(motive for text, topic in evidence for _, motive in self._reasons(text, topic))
-            return tuple(motive for motive, _ in counts.most_common(1))
-        course = self.course(evidence)
+            messages = dict.fromkeys(evidence)  # one that tells two events stands there twice
+            counts = Counter(reason.motive for text, topic in messages for reason in self._read(text, topic).reasons)
+            return tuple(motive for motive, count in counts.items() if count == max(counts.values()))  # those that lead
+        course = self.course(evidence, about)
         return course if question_type == "track_full_preference_evolution" else course[-1:]
 
-    def course(self, evidence: Evidence) -> tuple[str, ...]:
-        """Return the states that messages tell one after the other; nothing if one of them tells none, or several."""
-        states = [self._state(text, topic) for text, topic in evidence]
-        return tuple(state for state in states if state is not None) if None not in states else ()
+    def own_states(self, text: str, topic: str) -> list[str]:
+        """Return the values, the stances and the items tried that a message tells as the user's own."""
+        read = self._read(text, topic)
+        return [*read.values, *read.stances, *read.tried]
+
+    def course(self, evidence: Evidence, about: Set[str]) -> tuple[str, ...]:
+        """Return the states of some things that messages tell, one after the other; nothing if a message tells none."""
+        states = [
+            [state for state in self.own_states(text, topic) if subject(state) in about] for text, topic in evidence
+        ]
+        return tuple(own[0] for own in states) if all(len(own) == 1 for own in states) else ()
 
     def _queries(self, topic: str) -> list[str]:
-        if topic in self._advice:
+        if topic in self._advice:  # at the start of the message
             return [text for s in self._banks.scenarios.scenarios if s.domain == topic for text in s.messages]
         if topic not in self._banks.topics:
             return []
@@ -99,32 +133,36 @@ class EvidenceReader:
         own = [text for where, text, _ in self._banks.topics[topic].templates() if where.endswith(("queries", "again"))]
         return [*own, *answers.item_again, *answers.item_evolution_queries]
 
-    def _read_state(self, text: str, topic: str) -> str | None:
-        bank = self._banks.topics[topic]
-        items, values = _items(text, bank), _in_order(text, _values(bank))
-        if len(items) + len(set(values)) != 1:
-            return None
-        if values:
-            return values[0]
-        phrases = self._banks.phrases
-        likes = any(pattern(t).search(text) for t in [*bank.likes, *phrases.stance_like_now])
-        dislikes = any(pattern(t).search(text) for t in [*bank.dislikes, *phrases.stance_dislike_now])
-        return None if likes == dislikes else stance_state("like" if likes else "dislike", items[0])
-
-    def _facts(self, text: str, topic: str) -> list[str]:
-        kinds = self._banks.topics[topic].facts
-        return [fact.recalled for kind in kinds for fact in kind.facts if pattern(fact.told).search(text)]
-
-    def _read_reasons(self, text: str, topic: str) -> list[tuple[str, Motive]]:
-        """Return the reasons that a message gives, as they are recalled, with what they show."""
+    def _read_message(self, text: str, topic: str) -> _Read:
+        """Return what a message says of the user: what it tells of others, of dropped plans and of the past is not."""
         topics = self._banks.topics
-        return [
-            (reason.recalled, motive)
-            for bank in ([topics[topic]] if topic in topics else topics.values())
+        found = _Read([], [], [], [], [])
+        for told in self._banks.attributions.read(text):
+            if told.whose == "user":
+                for bank in [topics[topic]] if topic in topics else topics.values():
+                    self._read_core(told.core, bank, found)
+        return found
+
+    def _read_core(self, core: str, bank: TopicBank, found: _Read) -> None:
+        facts = (fact for kind in bank.facts for fact in kind.facts)
+        found.facts.extend(fact.recalled for fact in facts if _tells(core, _fact_texts(fact)))
+        values, items = _values_told(core, bank), _items_told(core, bank)
+        found.values.extend(values)
+        found.reasons.extend(
+            _Reason(reason.recalled, motive, frozenset([*values, *items]))
             for motive, reasons in bank.reasons.items()
             for reason in reasons
-            if pattern(reason.told).search(text)
-        ]
+            if _tells(core, (reason.told, reason.retold))
+        )
+        phrases = self._banks.phrases
+        if _tells(core, (*phrases.trials, *phrases.trial_traces)):
+            found.tried.extend(items)
+            return
+        likes = _tells(core, (*bank.likes, *phrases.stance_like_now, *phrases.deeds_of_liking))
+        dislikes = _tells(core, (*bank.dislikes, *phrases.stance_dislike_now, *phrases.deeds_of_disliking))
+        if likes != dislikes:
+            stance = "like" if likes else "dislike"
+            found.stances.extend(stance_state(stance, item) for item in items)
 
     def _asserted(self, question_type: str, topic: str, option: str) -> tuple[str, ...]:
         """Return what an option asserts; nothing if that cannot be read."""
@@ -135,7 +173,7 @@ class EvidenceReader:
         if question_type == "recall_user_shared_facts":
             facts = (fact.recalled for kind in bank.facts for fact in kind.facts)
             return tuple(fact for fact in facts if fact.lower() in lower)
-        if question_type == "revisit_reasons_behind_preference_updates":
+        if question_type == _REASONS:
             recalled = (reason.recalled for reasons in bank.reasons.values() for reason in reasons)
             return tuple(reason for reason in recalled if reason.lower() in lower)
         if question_type == "provide_preference_aligned_recommendations":
@@ -154,6 +192,47 @@ class EvidenceReader:
         return () if likes == dislikes else (stance_state("like" if likes else "dislike", items[0]),)
 
 
+class _Reason(NamedTuple):
+    """A reason that the user gives, what it shows, and which values or items it may be the reason for."""
+
+    recalled: str
+    motive: Motive
+    of: frozenset[str]
+
+
+class _Read(NamedTuple):
+    """What a message says of the user, each in the form of `option_states`."""
+
+    facts: list[str]
+    values: list[str]
+    stances: list[str]
+    tried: list[str]
+    reasons: list[_Reason]
+
+
+def _tells(text: str, templates: Iterable[str]) -> bool:
+    return any(pattern(template).search(text) for template in templates)
+
+
+def _fact_texts(fact: Fact) -> tuple[str, str, str]:
+    return fact.told, fact.retold, fact.trace
+
+
+def _values_told(core: str, bank: TopicBank) -> list[str]:
+    lower = core.lower()
+    values = (value for slot in bank.slots for value in slot.values)
+    return [v.phrase for v in values if _one_of(lower, (v.phrase, *v.paraphrases, *v.signs))]
+
+
+def _items_told(core: str, bank: TopicBank) -> list[str]:
+    lower = core.lower()
+    return [item.phrase for item in bank.items if _one_of(lower, (item.phrase, *item.paraphrases))]
+
+
+def _one_of(text: str, phrases: Iterable[str]) -> bool:
+    return any(mentions(text, phrase.lower()) for phrase in phrases)
+
+
 def holds(question_type: str, asserted: Sequence[str], told: Sequence[str]) -> bool:
     """Say whether an option answers a question: what it asserts in order, against what the evidence told in order."""
     if not asserted:
@@ -165,6 +244,11 @@ def holds(question_type: str, asserted: Sequence[str], told: Sequence[str]) -> b
     return list(asserted) == list(told)
 
 
+def subjects(states: Iterable[Iterable[str]]) -> frozenset[str]:
+    """Return what the options of a question speak of, by the states that each asserts."""
+    return frozenset(subject(state) for own in states for state in own)
+
+
 def subject(state: str) -> str:
     """Return what a state speaks of: the item of a stance, or the value."""
     stance, colon, item = state.partition(": ")
@@ -173,7 +257,7 @@ def subject(state: str) -> str:
 
 def _items(text: str, bank: TopicBank) -> list[str]:
     lower = text.lower()
-    return [item for item in bank.items if mentions(lower, item.lower())]
+    return [item.phrase for item in bank.items if mentions(lower, item.phrase.lower())]
 
 
 def _values(bank: TopicBank) -> list[str]:

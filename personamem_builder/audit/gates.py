@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
@@ -12,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter, 
 from generation.errors import UserError
 from generation.reading import describe
 from generation.yaml_reading import read_yaml
+from personamem_builder.audit.detection import critical_accuracy, detectable_accuracy
 from personamem_builder.audit.records import ALL, Finding
 from personamem_builder.statistics import simultaneous_interval
 
@@ -31,8 +34,8 @@ class Limit(BaseModel):
 
     max: float | None = None
     min: float | None = None
-    upper_above_chance: float | None = None
-    lower_above_chance: float | None = None
+    max_above_chance: float | None = None
+    not_above_chance: _Probability | None = None
     holds_chance: _Probability | None = None
     min_n: NonNegativeInt = 0
 
@@ -51,11 +54,22 @@ Gates = Mapping[str, Gate]
 
 
 class Judged(NamedTuple):
-    """A finding, the limit that it was held against in words (empty for none), and what came of that."""
+    """A finding, and what came of the limit that it was held against.
+
+    Attributes:
+        finding: The finding.
+        limit: In words, empty for none.
+        verdict: Whether it is met.
+        is_tested: Whether the limit tests the value against chance.
+        detectable: By how much an accuracy has to be above chance for that test to find it nine times in ten; None
+            where there is no such test, or where it could find nothing, as there are too few questions.
+    """
 
     finding: Finding
     limit: str
     verdict: Verdict
+    is_tested: bool = False
+    detectable: float | None = None
 
 
 def read_gates(path: Path | None = None) -> Gates:
@@ -76,16 +90,18 @@ def read_gates(path: Path | None = None) -> Gates:
 def judge(findings: Sequence[Finding], gates: Gates) -> list[Judged]:
     """Hold findings against gates.
 
-    Intervals that have to hold chance do so together: with some hundred of them in a split, one in twenty of which
-    misses chance by chance, a fair benchmark would fail. Those of a gate and a split are one family.
+    What is tested against chance is tested together: with some hundred accuracies in a split, one in twenty of which
+    misses chance by chance, a fair benchmark would fail. Those of a gate and a split are one family over all questions,
+    and another over the types.
     """
     limits = [_limit(finding, gates) for finding in findings]
-    families: dict[tuple[str, str], int] = {}
-    for finding, (pattern, limit) in zip(findings, limits, strict=True):
-        if limit.holds_chance is not None and _is_judged(finding, limit):
-            families[finding.split, pattern] = families.get((finding.split, pattern), 0) + 1
+    families = Counter(
+        _family(finding, pattern)
+        for finding, (pattern, limit) in zip(findings, limits, strict=True)
+        if _is_tested(finding, limit)
+    )
     return [
-        _judge(finding, limit, families.get((finding.split, pattern), 0))
+        _judge(finding, limit, families[_family(finding, pattern)])
         for finding, (pattern, limit) in zip(findings, limits, strict=True)
     ]
 
@@ -114,31 +130,76 @@ def _limit(finding: Finding, gates: Gates) -> tuple[str, Limit]:
     return "", Limit()
 
 
+def _family(finding: Finding, pattern: str) -> tuple[str, str, bool]:
+    return finding.split, pattern, finding.slice == ALL
+
+
 def _is_judged(finding: Finding, limit: Limit) -> bool:
     return finding.value is not None and finding.n >= limit.min_n
 
 
+def _is_tested(finding: Finding, limit: Limit) -> bool:
+    tested = limit.not_above_chance is not None or limit.holds_chance is not None
+    return tested and _is_judged(finding, limit) and finding.chance is not None and finding.error is not None
+
+
 def _judge(finding: Finding, limit: Limit, family: int) -> Judged:
-    tests: list[tuple[str, bool]] = []
     value, chance = finding.value, finding.chance
     if value is None or not _is_judged(finding, limit):
         return Judged(finding, "", "")
+    tests: list[tuple[str, bool]] = []
     if limit.max is not None:
         tests.append((f"at most {limit.max:g}", value <= limit.max + _ROUNDING))
     if limit.min is not None:
         tests.append((f"at least {limit.min:g}", value >= limit.min - _ROUNDING))
-    if limit.upper_above_chance is not None and chance is not None and finding.high is not None:
-        most = chance + limit.upper_above_chance
-        tests.append((f"upper end at most {100 * most:.1f}", finding.high <= most + _ROUNDING))
-    if limit.lower_above_chance is not None and chance is not None and finding.low is not None:
-        most = chance + limit.lower_above_chance
-        tests.append((f"lower end at most {100 * most:.1f}", finding.low <= most + _ROUNDING))
-    if limit.holds_chance is not None and chance is not None:
-        interval = simultaneous_interval(value, finding.error, finding.clusters, limit.holds_chance, family)
-        if interval is not None:
-            low, high = interval
-            text = f"{100 * chance:.1f} within {100 * low:.1f} to {100 * high:.1f}"
-            tests.append((text, low - _ROUNDING <= chance <= high + _ROUNDING))
+    detectable = None
+    if chance is not None:
+        if limit.max_above_chance is not None:
+            most = chance + limit.max_above_chance
+            tests.append((f"at most {100 * most:.1f}", value <= most + _ROUNDING))
+        if limit.not_above_chance is not None:
+            tests += _one_sided(finding, value, chance, limit.not_above_chance, family)
+        if limit.holds_chance is not None:
+            tests += _two_sided(finding, value, chance, limit.holds_chance, family)
+        if _is_tested(finding, limit):
+            detectable = _detectable(finding, value, chance, limit, family)
     if not tests:
         return Judged(finding, "", "")
-    return Judged(finding, "; ".join(text for text, _ in tests), "pass" if all(ok for _, ok in tests) else "FAIL")
+    verdict: Verdict = "pass" if all(ok for _, ok in tests) else "FAIL"
+    return Judged(finding, "; ".join(text for text, _ in tests), verdict, _is_tested(finding, limit), detectable)
+
+
+def _units(finding: Finding) -> int:
+    return finding.units or finding.clusters
+
+
+def _one_sided(finding: Finding, value: float, chance: float, level: float, family: int) -> Iterator[tuple[str, bool]]:
+    interval = simultaneous_interval(value, finding.error, _units(finding), level, family, sides=1)
+    if interval is not None:
+        yield f"{100 * chance:.1f} at least {100 * interval[0]:.1f}", interval[0] <= chance + _ROUNDING
+
+
+def _two_sided(finding: Finding, value: float, chance: float, level: float, family: int) -> Iterator[tuple[str, bool]]:
+    interval = simultaneous_interval(value, finding.error, _units(finding), level, family)
+    if interval is not None:
+        low, high = interval
+        text = f"{100 * chance:.1f} within {100 * low:.1f} to {100 * high:.1f}"
+        yield text, low - _ROUNDING <= chance <= high + _ROUNDING
+
+
+def _detectable(finding: Finding, value: float, chance: float, limit: Limit, family: int) -> float | None:
+    """Return the least excess over chance that the limits of a tested finding find."""
+    if finding.error is None or not family or not 0 < chance < 1:
+        return None
+    # Where many options tie, credits are shared and vary little. Those that a leak gives are whole.
+    error = max(finding.error, math.sqrt(value * (1 - value) / finding.n))
+    measured = (value, error, _units(finding))
+    found = []
+    for level, sides in ((limit.not_above_chance, 1), (limit.holds_chance, 2)):
+        if level is not None:
+            tail = (1 - level) / (sides * family)
+            if (critical := critical_accuracy(*measured, chance, tail)) is not None:
+                found.append(detectable_accuracy(*measured, critical, tail))
+    if limit.max_above_chance is not None and chance + limit.max_above_chance < 1:
+        found.append(detectable_accuracy(*measured, chance + limit.max_above_chance))
+    return min(found) - chance if found else None

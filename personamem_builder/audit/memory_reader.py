@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from generation.banks.load import load_shipped_banks
 from generation.errors import UserError
-from personamem_builder.audit.evidence_reader import STATE_TYPES, Evidence, EvidenceReader, subject
+from personamem_builder.audit.evidence_reader import STATE_TYPES, Evidence, EvidenceReader, subjects
 from personamem_builder.memory.measures import Excerpt
 from personamem_builder.schema import ContextRow, QuestionRow, option_texts
 
@@ -21,8 +21,8 @@ def read_with_rules(
     """Answer questions by rule from what each is given.
 
     The messages of the user are read in the order of the conversation; those of other topics, and those that tell of
-    nothing that the options speak of, are passed over. Texts that stand for no message are taken to be about the topic
-    of the question.
+    nothing that the options speak of, are passed over. The topic of a question that generalizes is the one that its
+    message names. Texts that stand for no message are taken to be about the topic of the question.
 
     Args:
         rows: The questions.
@@ -43,7 +43,8 @@ def read_with_rules(
         if not row.get("option_states") or not reader.knows(row["question_type"], row["topic"], ()):
             continue
         evidence = _bearing(reader, row, _told(by_id, row, excerpts[row["question_id"]]))
-        chosen = reader.answer(row["question_type"], row["topic"], option_texts(row), evidence)
+        message = row["user_question_or_message"]
+        chosen = reader.answer(row["question_type"], row["topic"], message, option_texts(row), evidence)
         guess = 1 / len(row["all_options"])
         credits_[row["question_id"]] = guess if chosen is None else float(chosen == row["answer_index"])
     if not credits_:
@@ -66,12 +67,13 @@ def _told(contexts: Mapping[str, ContextRow], row: QuestionRow, excerpt: Excerpt
 
 
 def _bearing(reader: EvidenceReader, row: QuestionRow, told: Evidence) -> Evidence:
-    """Return what bears on a question: its topic, and for one about states the values or the item of its options."""
+    """Return what bears on a question: its topics, and for one about states the values or the item of its options."""
     question_type = row["question_type"]
     if question_type == "generalize_to_new_scenarios":
-        return [one for one in told if reader.knows(question_type, row["topic"], [one])]
+        topics = {row["topic"], *reader.topics_named(row["user_question_or_message"])}
+        return [(text, topic) for text, topic in told if topic in topics]
     own = [(text, topic) for text, topic in told if topic == row["topic"]]
     if question_type not in STATE_TYPES:
         return own
-    subjects = {subject(state) for states in row["option_states"] for state in states}
-    return [one for one in own if {subject(state) for state in reader.course([one])} & subjects]
+    about = subjects(row["option_states"])
+    return [one for one in own if reader.course([one], about)]

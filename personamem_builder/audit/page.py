@@ -12,7 +12,7 @@ import jinja2
 from personamem_builder.audit.audit import Audit
 from personamem_builder.audit.gates import Judged, Tally, tally
 from personamem_builder.audit.records import ALL, AuditedSplit
-from personamem_builder.audit.render import checks_lacking, numbers
+from personamem_builder.audit.render import checks_lacking, detectable, numbers, points
 from personamem_builder.markup import markup_environment
 from personamem_builder.schema import SHORT_TYPES
 
@@ -30,7 +30,10 @@ _QUESTIONS: Final[Mapping[str, str]] = {
     "description of the persona give the answer?",
     "integrity": "Is the split whole: do questions and conversations fit together, are lengths and distances as they "
     "are stated, and how many questions repeat others?",
-    "reader": "Does the evidence alone suffice to answer, and how often is a careless reader right?",
+    "reader": "Does the evidence alone suffice to answer, and do evidence and states agree with the messages?",
+    "history": "How often is a reader right that counts, locates and matches words of the conversation and understands "
+    "none of it? Where such a reader is right, reading is not needed. Event and reply checks ask how well the messages "
+    "that tell what questions ask for are told from the others; their chance is 50 %.",
     "model": "How often is a model right without the conversation, or with one of another user, and what does it gain "
     "from the right one?",
 }
@@ -48,7 +51,10 @@ class _Group(NamedTuple):
 
 
 class _Section(NamedTuple):
-    """What there is to say of a split; `lacking` has the checks that could not be made, by what they need."""
+    """What there is to say of a split; `lacking` has the checks that could not be made, by what they need.
+
+    `detectable` has for each group of checks and each slice the least leak that it finds, see `render.detectable`.
+    """
 
     name: str
     questions: int
@@ -56,6 +62,7 @@ class _Section(NamedTuple):
     tally: Tally
     groups: Mapping[str, _Group]
     lacking: Mapping[str, Sequence[str]]
+    detectable: Mapping[str, Mapping[str, float | None]]
 
 
 def to_html(audit: Audit) -> str:
@@ -72,6 +79,8 @@ def to_html(audit: Audit) -> str:
         sections=sections,
         groups=list(dict.fromkeys(name for section in sections for name in section.groups)),
         numbers=numbers,
+        points=points,
+        types=SHORT_TYPES,
     )
 
 
@@ -92,6 +101,7 @@ def _section(split: AuditedSplit, judged: Sequence[Judged]) -> _Section:
         tally=tally(judged),
         groups={name: _group(name, own) for name, own in made.items()},
         lacking=checks_lacking(judged),
+        detectable=detectable(judged),
     )
 
 
@@ -99,6 +109,8 @@ def _group(name: str, judged: Sequence[Judged]) -> _Group:
     checks: dict[str, dict[str, Judged]] = {}
     for one in judged:
         checks.setdefault(one.finding.check, {})[one.finding.slice] = one
-    by_type = any(one.finding.slice != ALL for one in judged)
-    heads = {ALL: ALL, **(SHORT_TYPES if by_type else {})}
+    slices = dict.fromkeys(one.finding.slice for one in judged)
+    by_type = any(slice_ != ALL for slice_ in slices)
+    others = {slice_: slice_ for slice_ in slices if slice_ != ALL and slice_ not in SHORT_TYPES}
+    heads = {ALL: ALL, **(SHORT_TYPES if by_type else {}), **others}
     return _Group(name, _QUESTIONS.get(name, ""), heads, checks, tally(judged))

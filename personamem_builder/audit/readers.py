@@ -1,15 +1,15 @@
-"""Readers of generated data: one that sees the evidence alone, two careless ones, and a replay of the states."""
+"""Readers of generated data: one that sees the evidence alone, and a replay of the states."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from generation.banks.load import load_shipped_banks
-from personamem_builder.audit.evidence_reader import STATE_TYPES, EvidenceReader, holds, subject
+from personamem_builder.audit.evidence_reader import STATE_TYPES, EvidenceReader, holds, subject, subjects
 from personamem_builder.audit.records import (
     EXAMPLES,
     AuditedSplit,
@@ -18,16 +18,12 @@ from personamem_builder.audit.records import (
     count_finding,
     not_made,
 )
-from personamem_builder.policies import best_credit
 from personamem_builder.schema import Message, QuestionRow, option_texts
 
 EVIDENCE: Final = "reader.evidence"
-FIRST_HELD: Final = "reader.first_held"
-LAST_MENTIONED: Final = "reader.last_mentioned"
 REPLAY: Final = "reader.replay"
 
 _OFFLINE: Final = "text of the offline banks"
-_STATES: Final = "questions about states"
 _RIGHT_ROLES: Final = frozenset({"current", "new"})
 
 # The evidence of these comes as a set; that of the others is a course or a single message.
@@ -35,30 +31,22 @@ _UNORDERED: Final = frozenset({"suggest_new_ideas", "generalize_to_new_scenarios
 
 
 def reader_findings(split: AuditedSplit) -> list[Finding]:
-    """Return whether the evidence of generated questions suffices, and whether a careless reader gets by.
+    """Return whether the evidence of generated questions suffices.
 
     - `reader.evidence`: right answers of a rule-based reader that sees the evidence messages and the texts of the
       options; its examples are questions that it does not answer.
-    - `reader.first_held`: right answers about states of one that believes the first state it heard of.
-    - `reader.last_mentioned`: right answers about states of one that takes the option whose last state was mentioned
-      last by anyone, in any conversation.
     - `reader.replay`: questions whose roles, evidence and states contradict one another or the visible messages.
 
-    The first two, and what the replay reads, need questions in the words of the banks that come with the distribution;
+    The first, and what the replay reads, need questions in the words of the banks that come with the distribution;
     questions of other topics are left out, and a note says how many.
     """
     if not split.is_generated or split.contexts is None:
         needs = "contexts" if split.is_generated else "generated data"
-        return not_made(split, needs, EVIDENCE, FIRST_HELD, LAST_MENTIONED, REPLAY)
+        return not_made(split, needs, EVIDENCE, REPLAY)
     readings = _read(split)
     legible = [i for i, reading in enumerate(readings) if reading.legible]
-    states = [i for i, question_type in enumerate(split.types) if question_type in STATE_TYPES]
-    held = {i: readings[i].first_held for i in states if readings[i].legible}
-    mentioned = {i: readings[i].last_mentioned for i in states}
     return [
         *_evidence_findings(split, readings, legible),
-        *_careless_findings(FIRST_HELD, split, held, _STATES if legible else _OFFLINE),
-        *_careless_findings(LAST_MENTIONED, split, mentioned, _STATES),
         _replay_finding(split, readings, len(legible)),
     ]
 
@@ -68,21 +56,17 @@ class _ReadQuestion(NamedTuple):
 
     Attributes:
         legible: Whether there are banks for it.
-        last_mentioned: The credit of believing the last mention.
         faults: What the replay found, in words.
         answered: Whether the evidence reader was right.
-        first_held: The credit of believing the first state.
     """
 
     legible: bool
-    last_mentioned: float
     faults: list[str]
     answered: bool = False
-    first_held: float = 0.0
 
 
 class _ContextText:
-    """A shared context whose text can be searched: all messages, in lower case, as one string."""
+    """A shared context: its messages, and the topic of each."""
 
     def __init__(
         self, messages: Sequence[Message] = (), session_starts: Sequence[int] = (), topics: Sequence[str] = ()
@@ -90,48 +74,17 @@ class _ContextText:
         self.messages = messages
         self._sessions = session_starts
         self._topics = topics if any(topics) else ()  # an imported release has an empty topic for each session
-        lower = [message["content"].lower() for message in messages]
-        self._text = "\n".join(lower)
-        self._starts = [0, *accumulate(len(text) + 1 for text in lower)]
-        self._places: dict[str, list[int]] = {}
 
     def topic(self, index: int) -> str:
         """Return the topic of the session of a message, `""` where it has none or none is known."""
         session = bisect_right(self._sessions, index) - 1
         return self._topics[session] if 0 <= session < len(self._topics) else ""
 
-    def last_mention(self, phrase: str, end: int) -> int:
-        """Return where a phrase was last mentioned before message `end`, -1 if nowhere."""
-        places = self._mentions(phrase)
-        before = bisect_right(places, self._start(end) - 1)
-        return places[before - 1] if before else -1
-
-    def said_by_user(self, phrase: str, topic: str, end: int) -> list[int]:
-        """Return the indices of the user's messages before `end`, in sessions of a topic, that mention a phrase."""
-        indices = dict.fromkeys(bisect_right(self._starts, place) - 1 for place in self._mentions(phrase))
-        users = [i for i in indices if i < end and self.messages[i]["role"] == "user"]
+    def said_by_user(self, topic: str, end: int) -> list[int]:
+        """Return the indices of the user's messages before `end`, in sessions of a topic."""
         # Where no topics are known, any session may be one of the topic.
-        return [i for i in users if not self._topics or self.topic(i) == topic]
-
-    def _start(self, index: int) -> int:
-        return self._starts[min(index, len(self.messages))]
-
-    def _mentions(self, phrase: str) -> list[int]:
-        """Return where a phrase stands as whole words; whole contexts are searched, so each phrase only once."""
-        if phrase not in self._places:
-            self._places[phrase] = _find(self._text, phrase.lower()) if phrase else []
-        return self._places[phrase]
-
-
-def _find(text: str, phrase: str) -> list[int]:
-    places = []
-    at = text.find(phrase)
-    while at >= 0:
-        end = at + len(phrase)
-        if not text[at - 1 : at].isalnum() and not text[end : end + 1].isalnum():
-            places.append(at)
-        at = text.find(phrase, at + 1)
-    return places
+        own = [i for i, message in enumerate(self.messages[:end]) if message["role"] == "user"]
+        return [i for i in own if not self._topics or self.topic(i) == topic]
 
 
 @cache
@@ -157,31 +110,23 @@ def _read(split: AuditedSplit) -> list[_ReadQuestion]:
 
 
 def _read_row(row: QuestionRow, context: _ContextText, reader: EvidenceReader, offline: bool) -> _ReadQuestion:
-    end, answer, chance = row["end_index_in_shared_context"], row["answer_index"], 1 / len(row["all_options"])
+    end, answer = row["end_index_in_shared_context"], row["answer_index"]
     indices = [i for i in row["evidence_message_indices"] if 0 <= i < len(context.messages)]
     evidence = [(i, (context.messages[i]["content"], context.topic(i) or row["topic"])) for i in indices]
     visible = [message for i, message in evidence if i < end]
     question_type, topic = row["question_type"], row["topic"]
-    about_states = question_type in STATE_TYPES
-    last = (
-        [context.last_mention(subject(states[-1]) if states else "", end) for states in row["option_states"]]
-        if about_states
-        else []
-    )
     reading = _ReadQuestion(
         legible=offline and reader.knows(question_type, topic, [message for _, message in evidence]),
-        last_mentioned=best_credit(last, answer) if last else chance,
         faults=_structure_faults(row, context),
     )
     if not reading.legible:
         return reading
-    told = reader.told(question_type, [message for _, message in evidence])
-    first = reader.course(visible)[:1] if about_states else ()
+    message = row["user_question_or_message"]
+    asked = reader.about(question_type, topic, message, row["option_states"])
+    told = reader.told(question_type, [one for _, one in evidence], asked)
     return reading._replace(
-        answered=reader.answer(question_type, topic, option_texts(row), visible) == answer,
-        # Where no option says so, all tie: it guesses.
-        first_held=best_credit([tuple(states[-1:]) == first for states in row["option_states"]], answer),
-        faults=[*reading.faults, *_state_faults(row, told), *_silence_faults(row, context)],
+        answered=reader.answer(question_type, topic, message, option_texts(row), visible) == answer,
+        faults=[*reading.faults, *_state_faults(row, told), *_silence_faults(row, context, reader)],
     )
 
 
@@ -194,7 +139,7 @@ def _structure_faults(row: QuestionRow, context: _ContextText) -> list[str]:
         faults.append(f"option {row['answer_index']} is the answer, but right by the roles: {says}")
     indices = row["evidence_message_indices"]
     order = sorted(indices) if row["question_type"] in _UNORDERED else indices
-    if any(a >= b for a, b in pairwise(order)):
+    if any(a > b for a, b in pairwise(order)):  # a message may tell two events
         faults.append("the evidence is not in order")
     roles = [context.messages[i]["role"] if 0 <= i < len(context.messages) else "no" for i in indices]
     faults += [f"evidence {i} is {role} message" for i, role in zip(indices, roles, strict=True) if role != "user"]
@@ -212,24 +157,22 @@ def _state_faults(row: QuestionRow, told: Sequence[str]) -> list[str]:
     return faults
 
 
-def _silence_faults(row: QuestionRow, context: _ContextText) -> list[str]:
-    """Find visible messages of the user that speak of what they should not.
+def _silence_faults(row: QuestionRow, context: _ContextText, reader: EvidenceReader) -> list[str]:
+    """Find visible messages that tell as the user's own what the evidence does not.
 
-    In talks about a topic users name a value or an item only where they tell of it. So what messages other than the
-    evidence say of the states of an option is an update that the answer misses, and a new idea must not be named.
+    Others hold the states of the options too, and so did the user once; but what the user says of themselves beside the
+    evidence is an update that the answer misses, or an idea that is not new.
     """
-    options = row["option_states"]
-    if row["question_type"] == "suggest_new_ideas":
-        states, told = options[row["answer_index"]][-1:], set[int]()
-    elif row["question_type"] in STATE_TYPES:
-        states, told = [state for own in options for state in own], {*row["evidence_message_indices"]}
-    else:
+    if row["question_type"] not in (*STATE_TYPES, "suggest_new_ideas"):
         return []
+    names = subjects(row["option_states"])
+    told = {*row["evidence_message_indices"]}
     return [
-        f"message {i} speaks of {name}, but is no evidence"
-        for name in dict.fromkeys(map(subject, states))
-        for i in context.said_by_user(name, row["topic"], row["end_index_in_shared_context"])
+        f"message {i} tells {state}, but is no evidence"
+        for i in context.said_by_user(row["topic"], row["end_index_in_shared_context"])
         if i not in told
+        for state in reader.own_states(context.messages[i]["content"], row["topic"])
+        if subject(state) in names
     ]
 
 
@@ -246,12 +189,6 @@ def _evidence_findings(split: AuditedSplit, readings: Sequence[_ReadQuestion], l
     }
     found = accuracy_findings(EVIDENCE, part, [*map(float, answered)])
     return [finding._replace(examples=failed[finding.slice], note=note) for finding in found]
-
-
-def _careless_findings(check: str, split: AuditedSplit, credits_: Mapping[int, float], needs: str) -> list[Finding]:
-    if not credits_:
-        return not_made(split, needs, check)
-    return accuracy_findings(check, split.part(credits_), [*credits_.values()])
 
 
 def _replay_finding(split: AuditedSplit, readings: Sequence[_ReadQuestion], legible: int) -> Finding:

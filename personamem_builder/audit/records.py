@@ -54,6 +54,15 @@ class AuditedSplit:
         return slices
 
     @property
+    def tellings(self) -> dict[str, list[int]]:
+        """The indices of the questions of each way in which their evidence is told; none where the rows do not say."""
+        tellings: dict[str, list[int]] = {}
+        for index, row in enumerate(self.rows):
+            if telling := row.get("telling"):
+                tellings.setdefault(str(telling), []).append(index)
+        return dict(sorted(tellings.items()))
+
+    @property
     def asked(self) -> dict[str, list[int]]:
         """The indices of the questions of each shared context, whether or not it is there."""
         asked: dict[str, list[int]] = {}
@@ -81,17 +90,19 @@ class Finding(NamedTuple):
     Attributes:
         check: `group.name`, such as `surface.longest`.
         split: The split.
-        slice: `all`, or a question type.
+        slice: `all`, a question type, or a way in which evidence is told.
         value: What was measured: a fraction of questions, or a count; None where it could not be.
         low: Lower end of the 95 % interval clustered by persona, None where there is none.
         high: Upper end.
-        error: The clustered standard error, None where there is none.
+        error: The standard error that tests against chance use, see `accuracy_findings`; None where there is none.
         n: Questions (or contexts) looked at.
         clusters: Personas among them.
         chance: What guessing gives, for a rate of right answers.
         examples: Ids of the worst cases.
         note: The finding in words where a number does not say it.
         needs: What the source lacks for this check, such as `contexts`.
+        units: How many pairs of persona and topic the error comes from, or personas where topics are not told; 0 where
+            it is clustered by persona alone.
     """
 
     check: str
@@ -107,6 +118,7 @@ class Finding(NamedTuple):
     examples: tuple[str, ...] = ()
     note: str = ""
     needs: str = ""
+    units: int = 0
 
 
 def not_made(split: AuditedSplit, needs: str, *checks: str) -> list[Finding]:
@@ -114,12 +126,31 @@ def not_made(split: AuditedSplit, needs: str, *checks: str) -> list[Finding]:
     return [Finding(check, split.name, needs=needs) for check in checks]
 
 
-def accuracy_findings(check: str, split: AuditedSplit, credits_: Sequence[float]) -> list[Finding]:
+def accuracy_findings(
+    check: str, split: AuditedSplit, credits_: Sequence[float], *, by_telling: bool = False
+) -> list[Finding]:
     """Return how often a way to answer is right, overall and for each question type, from its credit in [0, 1] of each.
 
-    The examples are questions that were answered right.
+    With `by_telling` also for each way in which evidence is told, where the rows say so. The examples are questions
+    that were answered right.
+
+    Intervals are clustered by persona. With some twenty personas, such an error is itself so uncertain that far out in
+    the tail, where one of hundreds of tests is judged, hardly anything could be shown. What a user holds in one topic
+    does not tell what is right in another, so the error of tests is clustered by pairs of persona and topic, of which
+    there are hundreds. Where that by persona is larger, as answers about a user do depend on each other over topics,
+    it is taken instead (when in doubt the larger clusters: Cameron and Miller 2015, section IV).
     """
-    return [_accuracy(check, split, name, chosen, credits_) for name, chosen in split.slices.items()]
+    slices = {**split.slices, **(split.tellings if by_telling else {})}
+    return [_accuracy(check, split, name, chosen, credits_) for name, chosen in slices.items()]
+
+
+def widened(finding: Finding, by: float) -> Finding:
+    """Return an accuracy with an error, and an interval around its value, so many times as large."""
+    value, low, high, error = finding.value, finding.low, finding.high, finding.error
+    if value is None or low is None or high is None or not error:
+        return finding  # without an error the interval is an exact one of independent answers
+    low, high = max(0.0, value - by * (value - low)), min(1.0, value + by * (high - value))
+    return finding._replace(low=low, high=high, error=by * error)
 
 
 def _accuracy(
@@ -129,15 +160,28 @@ def _accuracy(
     personas = [split.rows[i]["persona_id"] for i in chosen]
     interval = statistics.overall if len(own) >= _FEW else statistics.bootstrap_interval
     estimate = interval(own, personas)
+    residuals = [credit - estimate.value for credit in own]
+    error, units = _error([split.rows[i] for i in chosen], residuals)
     return Finding(
         check=check,
         split=split.name,
         slice=slice_,
         **estimate._asdict(),
-        error=statistics.standard_error([credit - estimate.value for credit in own], personas),
+        error=error,
+        units=units,
         chance=sum(1 / len(split.rows[i]["all_options"]) for i in chosen) / len(chosen),
         examples=tuple(split.rows[i]["question_id"] for i in chosen if credits_[i] == 1)[:EXAMPLES],
     )
+
+
+def _error(rows: Sequence[QuestionRow], residuals: Sequence[float]) -> tuple[float | None, int]:
+    numbers: dict[tuple[int, str | None], int] = {}
+    pairs = [numbers.setdefault((row["persona_id"], row.get("topic")), len(numbers)) for row in rows]
+    by_persona = statistics.standard_error(residuals, [row["persona_id"] for row in rows])
+    by_pair = statistics.standard_error(residuals, pairs)
+    if by_persona is None or by_pair is None:
+        return None, 0
+    return max(by_persona, by_pair), len(numbers)
 
 
 def count_questions(check: str, split: AuditedSplit, is_faulty: Callable[[QuestionRow], bool]) -> Finding:

@@ -4,13 +4,17 @@ The JSON form has `schema_version` 1; rates and ends of intervals are fractions,
 
     {"format": "personamem-audit", "schema_version": 1, "source": str, "digest": str, "passed": bool,
      "splits": [{"split": str, "questions": int, "personas": int,
+                 "detectable": {group: {slice: float | null}},
                  "findings": [{"check": str, "slice": str, "value": float | null, "low": float | null,
                                "high": float | null, "n": int, "clusters": int, "chance": float | null,
-                               "limit": str, "verdict": "pass" | "FAIL" | "", "examples": [str], "note": str,
-                               "needs": str}]}]}
+                               "limit": str, "verdict": "pass" | "FAIL" | "", "detectable": float | null,
+                               "examples": [str], "note": str, "needs": str}]}]}
 
-`slice` is `all` or a question type. `digest` is that of a dataset folder, empty for anything else. A check that could
-not be made has null for its value and says what it `needs`. A breaking change raises the version.
+`slice` is `all`, a question type, or a way in which evidence is told. `digest` is that of a dataset folder, empty for
+anything else. A check that could not be made has null for its value and says what it `needs`. `detectable` is by how
+much an accuracy has to be above chance for the test against chance to find it nine times in ten; that of a group of
+checks, such as `probe`, is the largest of its checks, null where one of them could find nothing. A breaking change
+raises the version.
 """
 
 from __future__ import annotations
@@ -46,6 +50,12 @@ def to_json(audit: Audit) -> dict[str, Any]:
                 "split": split.name,
                 "questions": len(split.rows),
                 "personas": len(set(split.personas)),
+                "detectable": {
+                    group: {slice_: _rounded(excess) for slice_, excess in slices.items()}
+                    for group, slices in detectable(
+                        [one for one in audit.judged if one.finding.split == split.name]
+                    ).items()
+                },
                 "findings": [_to_json(one) for one in audit.judged if one.finding.split == split.name],
             }
             for split in audit.splits
@@ -66,6 +76,7 @@ def _to_json(one: Judged) -> dict[str, Any]:
         "chance": _rounded(finding.chance),
         "limit": one.limit,
         "verdict": one.verdict,
+        "detectable": _rounded(one.detectable),
         "examples": list(finding.examples),
         "note": finding.note,
         "needs": finding.needs,
@@ -82,7 +93,7 @@ def to_text(audit: Audit) -> str:
     for split in audit.splits:
         own = [one for one in audit.judged if one.finding.split == split.name]
         size = f"{_count(len(split.rows), 'question')} of {_count(len(set(split.personas)), 'persona')}"
-        lines = [*_notes(own), *_lacking(own), f"{split.name}: {_summary(own)}"]
+        lines = [*_notes(own), *_lacking(own), *_could_find(own), f"{split.name}: {_summary(own)}"]
         parts.append("\n".join([f"{split.name}: {size}", "", _table(own), *lines]))
     return "\n\n".join(parts)
 
@@ -125,7 +136,11 @@ def _notes(judged: Sequence[Judged]) -> Iterator[str]:
         finding = one.finding
         if finding.slice != ALL and one.verdict != "FAIL":
             continue
-        name = finding.check if finding.slice == ALL else f"{finding.check}, {SHORT_TYPES.get(finding.slice)}"
+        name = (
+            finding.check
+            if finding.slice == ALL
+            else f"{finding.check}, {SHORT_TYPES.get(finding.slice, finding.slice)}"
+        )
         if finding.note:
             yield f"  {name}: {finding.note}"
         if one.verdict == "FAIL" and finding.examples:
@@ -143,6 +158,35 @@ def checks_lacking(judged: Sequence[Judged]) -> dict[str, list[str]]:
 def _lacking(judged: Sequence[Judged]) -> Iterator[str]:
     for needs, checks in checks_lacking(judged).items():
         yield f"  needs {needs}: {', '.join(checks)}"
+
+
+def detectable(judged: Sequence[Judged]) -> dict[str, dict[str, float | None]]:
+    """Return how large a leak has to be for a group of checks to find it nine times in ten, in each slice it tests.
+
+    It is the largest of its checks, whichever of them the leak helps; None where one of them could find nothing.
+    """
+    found: dict[str, dict[str, float | None]] = {}
+    for one in judged:
+        if one.is_tested:
+            slices = found.setdefault(one.finding.check.partition(".")[0], {})
+            so_far = slices.get(one.finding.slice, 0.0)
+            excess = one.detectable
+            slices[one.finding.slice] = None if so_far is None or excess is None else max(so_far, excess)
+    return found
+
+
+def points(excess: float | None) -> str:
+    """Return the size of a leak that is found, as it is shown."""
+    return "none" if excess is None else f"{100 * excess:.1f}"
+
+
+def _could_find(judged: Sequence[Judged]) -> Iterator[str]:
+    found = detectable(judged)
+    if found:
+        yield "  points above chance from which a leak is found nine times in ten; a smaller one may be there:"
+    for group, slices in found.items():
+        sizes = [f"{SHORT_TYPES.get(slice_, slice_)} {points(excess)}" for slice_, excess in slices.items()]
+        yield f"    {group}: {', '.join(sizes)}"
 
 
 def _summary(judged: Sequence[Judged]) -> str:

@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from generation.errors import UserError
 from generation.files import json_digest
+from generation.history_records import SessionPlan
 from generation.llm.backends import OFFLINE
 from generation.parallel import ordered_results, process_pool
 from generation.record_files import LineSpan
-from generation.records import Question, SessionPlan
+from generation.records import Question
 from generation.store import RunStore
 from personamem_builder.assemble.layout import context_messages
 from personamem_builder.assemble.records import AskedQuestion, Assembly, Block, ContextPlan

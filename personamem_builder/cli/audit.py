@@ -63,6 +63,15 @@ def audit_installed() -> Iterator[None]:
     type=PATH,
     help="Write the ids of the questions that no shortcut answers there, for --metadata '{\"subset\": FILE}'.",
 )
+@click.option(
+    "--other-seed",
+    "other_seeds",
+    type=PATH,
+    multiple=True,
+    envvar="PERSONAMEM_AUDIT_OTHER_SEED",
+    help="A run, or a dataset folder, of the same configuration with another seed, for history.memoriser to learn "
+    "from (repeatable).",
+)
 @click.option("--model", help="Ask this model too, as `personamem eval` does: lm-eval's name of it.")
 @click.option("--model_args", default="", help="Its arguments, as lm-eval has them: pretrained=MODEL.")
 @click.option(
@@ -89,6 +98,7 @@ def audit(
     json_file: Path | None,
     html_file: Path | None,
     export_hard: Path | None,
+    other_seeds: tuple[Path, ...],
     model: str | None,
     model_args: str,
     setting: _Setting,
@@ -111,7 +121,7 @@ def audit(
     from personamem_builder.persona_bench.write import is_persona_bench
 
     if is_persona_bench(path):
-        if splits or gates or json_file or html_file or export_hard or model:
+        if splits or gates or json_file or html_file or export_hard or other_seeds or model:
             raise UserError(f"{path} is a PERSONA-Bench folder, whose audit takes no options", "name the folder alone")
         show_audit(path)
         return
@@ -128,7 +138,7 @@ def audit(
     options += ["--metadata", metadata] if metadata else []
     options += ["--limit", str(limit)] if limit else []
     answered = _ask(path, splits, model, model_args, options, results, setting) if model else None
-    found = run_audit(path, splits, limits, answered)
+    found = run_audit(path, splits, limits, answered, other_seeds)
     click.echo(to_text(found))
     _write_files(found, json_file, html_file, export_hard)
     if html_file is None:

@@ -102,8 +102,7 @@ def refine(
         click.echo("note: the questions were made anew since the last refinement, which is gone", err=True)
     if outcome.missed_at_last:
         click.echo(
-            f"note: probes still miss {len(outcome.missed_at_last)} limits, which few questions may do by chance: "
-            f"personamem audit {run}",
+            f"note: probes still miss {len(outcome.missed_at_last)} limits: personamem audit {run}",
             err=True,
         )
     click.echo(f"next: personamem assemble {run}", err=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from generation.errors import UserError
-from generation.records import History, Persona
+from generation.history_records import History
+from generation.records import Persona
 from generation.store import RunStore
 from personamem_builder.cli.options import PATH, run_argument
 from personamem_builder.evolution import draw_timeline, timeline_text, topic_history

@@ -36,7 +36,7 @@ class MissedLimit(NamedTuple):
 
     @property
     def is_above_chance(self) -> bool:
-        """Whether it scores more than guessing. Few questions miss a limit of an interval even where it does not."""
+        """Whether it scores more than guessing. A limit of the value alone may be missed by one that does not."""
         finding = self.judged.finding
         return finding.value is not None and finding.chance is not None and finding.value > finding.chance
 

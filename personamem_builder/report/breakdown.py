@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from generation.records import TELLINGS
 from personamem_builder import statistics
 from personamem_builder.results.answers import ScoredAnswer
-from personamem_builder.schema import SHORT_TYPES, QuestionRow
+from personamem_builder.schema import MIXED, SHORT_TYPES, QuestionRow
 from personamem_builder.statistics import Estimate
 
 FEW: Final = 10
@@ -43,6 +44,7 @@ Column = Literal[
     "distance_to_ref_in_tokens",
     "distance_to_ref_proportion_in_context",
     "stereotypical",
+    "telling",
     "topic",
     "updates_spanned",
 ]
@@ -110,6 +112,7 @@ TITLES: Final[Mapping[str, str]] = {
     "tokens": "Accuracy by tokens since the evidence",
     "position": "Accuracy by place of the evidence in the context",
     "updates": "Accuracy by number of updates",
+    "tellings": "Accuracy by how the evidence is told",
     "topics": "Accuracy by topic",
     "stereotypes": "How often wrong answers follow a stereotype",
     "states": "What the chosen options assert",
@@ -187,6 +190,20 @@ def updates(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow])
         lambda count: labels[min(_MOST_UPDATES, count)],
         labels,
         note="Updates among the evidence of a question; types of questions differ in how many they have.",
+    )
+
+
+def tellings(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow]) -> Result:
+    """Return accuracy by how the history tells the evidence of a question."""
+    return by_column(
+        "tellings",
+        entries,
+        questions,
+        "telling",
+        str,
+        (*TELLINGS, MIXED),
+        shape="rows",
+        note="By name, in other words than the options use, by what the user did, or in several of these ways.",
     )
 
 

@@ -30,11 +30,11 @@ _ASSERTED: Final[Mapping[str, str]] = {
     "outdated": "outdated",
     "never": "never held",
     "other": "other occasion",
-    "mentioned": "told before",
+    "tried": "tried before",
     "current": "current",
     "new": "new",
 }
-"""What the roles of wrong options are called: `other` is what holds of another event, `mentioned` an idea that is not
+"""What the roles of wrong options are called: `other` is what holds of another event, `tried` an idea that is not
 new."""
 _STATES: Final = (
     RIGHT,
@@ -42,7 +42,7 @@ _STATES: Final = (
     "never held",
     "other order",
     "other occasion",
-    "told before",
+    "tried before",
     "stereotype",
     "current",
     "new",

@@ -112,11 +112,13 @@ function fillFilters(entry) {
   choose("persona", "all", entry.personas.map(([value, many]) => [value, `${value} (${number(many)})`]));
   choose("type", "all", entry.types.map(([value, many]) => [value, `${types.get(value) ?? value} (${number(many)})`]));
   choose("topic", "all", entry.topics.map(([value, many]) => [value, `${value} (${number(many)})`]));
+  choose("telling", "all", entry.tellings.map(([value, many]) => [value, `${value} (${number(many)})`]));
   choose("run", "no model", entry.runs.map((one, i) => [i, [one.label, ...one.notes].join(", ")]));
   $("split").value = split;
   $("verdict").value = "";
   $("find-question").value = "";
   document.body.classList.toggle("has-runs", entry.runs.length > 0);
+  document.body.classList.toggle("has-tellings", entry.tellings.length > 0);
 }
 
 // `right`, `wrong`, `tied`, `none`, `skipped` or `absent`, by the first score of a run.
@@ -134,7 +136,9 @@ const SIGNS = { right: "✓", wrong: "✗", tied: "≈", none: "∅", skipped: "
 const WORDS = { none: "no option could be read", skipped: "skipped, too long", absent: "not asked" };
 
 function filter(grows = false) {
-  const [persona, type, topic, wanted] = ["persona", "type", "topic", "verdict"].map((id) => $(id).value);
+  const [persona, type, topic, telling, wanted] = ["persona", "type", "topic", "telling", "verdict"].map(
+    (id) => $(id).value,
+  );
   const words = $("find-question").value.trim().toLowerCase();
   run = $("run").value === "" ? -1 : Number($("run").value);
   $("verdict").disabled = run < 0;
@@ -143,6 +147,7 @@ function filter(grows = false) {
     if (persona && String(row.persona_id) !== persona) return;
     if (type && row.question_type !== type) return;
     if (topic && row.topic !== topic) return;
+    if (telling && row.telling !== telling) return;
     if (run >= 0 && wanted && verdict(row, run) !== wanted) return;
     if (words && !row.words.includes(words)) return;
     listed.push(i);
@@ -158,12 +163,20 @@ function place() {
   return question ? listed.findIndex((i) => questions[i] === question) : -1;
 }
 
+// What share of the listed questions the chosen run answers right, by its first score; empty without a run.
+function accuracy() {
+  const given = run < 0 ? [] : listed.map((i) => questions[i].answers[run]).filter(Boolean);
+  if (!given.length) return "";
+  const right = given.reduce((sum, [, credits]) => sum + credits[0], 0) / given.length;
+  return `, ${(100 * right).toFixed(1)} % right`;
+}
+
 function showPlace() {
   const total = index.splits[split].questions;
   const at = place();
   $("count").textContent = `${at < 0 ? "" : `${number(at + 1)} of `}${number(listed.length)}${
     listed.length === total ? "" : ` (${count(total, "question")} in all)`
-  }`;
+  }${accuracy()}`;
   $("previous-question").disabled = !listed.length || at === 0;
   $("next-question").disabled = !listed.length || at === listed.length - 1;
 }
@@ -241,7 +254,7 @@ document.addEventListener("keydown", (event) => {
   act();
 });
 
-for (const id of ["persona", "type", "topic", "run", "verdict"]) $(id).addEventListener("change", () => filter());
+for (const id of ["persona", "type", "topic", "telling", "run", "verdict"]) $(id).addEventListener("change", () => filter());
 $("find-question").addEventListener("input", later(() => filter(), 120));
 $("split").addEventListener("change", () => {
   location.hash = `#${encodeURIComponent(index.splits[Number($("split").value)].name)}`;

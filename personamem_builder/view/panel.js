@@ -38,12 +38,16 @@ function said(message, i, all) {
   const session = sessionAt(message);
   const where = session?.[2] || `message ${message}`;
   if (!saysStates()) return where;
+  if (question.question_type === "suggest_new_ideas") return statesOf("tried").join(", ") || where;
   if (right.length === all.length) return right[i];
   if (isChain(all) && i === all.length - 1) return right.join(", then ");
-  const text = textOf(message);
-  const found = new Set(statesIn(text).map(([from, to]) => text.slice(from, to)));
-  return [...found].join(", ") || where;
+  // What came before the last change is known only where there was one thing: a message speaks of others' values too.
+  const earlier = statesOf("outdated");
+  return isChain(all) && all.length === 2 && earlier.length === 1 ? earlier[0] : where;
 }
+
+// What the options of a role assert.
+const statesOf = (role) => question.option_states.filter((_, i) => question.option_roles?.[i] === role).flat();
 
 const isChain = (all) => all.length > 1 && question.updates_spanned === all.length - 1;
 
@@ -97,6 +101,7 @@ function showQuestion() {
     ["history", `${messages}, ${count(row.context_length_in_tokens, "token")}`],
     ["distance", `${count(blocks, "session")}, ${count(tokens, "token")} (${share} % of the history)`],
     ["updates", row.updates_spanned],
+    ["telling", row.telling],
     ["stereotype", row.stereotypical],
     ["ground truth", row.groundtruth_info],
     ["id", row.question_id],
@@ -130,9 +135,17 @@ function tellEvidence() {
     const session = sessionAt(message);
     const jump = make("button", { type: "button" }, `★ message ${message}`);
     jump.addEventListener("click", () => showMessage(message));
-    return make("li", {}, jump, ` ${session ? sessionName(session) : ""}: ${said(message, i, found)}`);
+    const telling = tellingOf(message);
+    const told = `${said(message, i, found)}${telling && ` (${telling})`}`;
+    return make("li", {}, jump, ` ${session ? sessionName(session) : ""}: ${told}`);
   });
   return lines.length ? [make("ol", {}, ...lines)] : ["none is recorded in this dataset"];
+}
+
+// How a message of the evidence tells its events, empty where that is not known.
+function tellingOf(message) {
+  const own = (question.evidence_tellings ?? []).filter((_, i) => question.evidence_message_indices[i] === message);
+  return [...new Set(own)].join(", ");
 }
 
 function makeOption(text, i) {

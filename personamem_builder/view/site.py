@@ -12,12 +12,14 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
+from generation.records import TELLINGS
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts, read_context
 from personamem_builder.dataset.folder import check_files, check_split, contexts_path
+from personamem_builder.dataset.tables import has_values
 from personamem_builder.manifest import read_manifest
 from personamem_builder.results.runs import Run
-from personamem_builder.schema import SHORT_TYPES, ContextRow, numbered_sessions, option_text
+from personamem_builder.schema import MIXED, SHORT_TYPES, ContextRow, numbered_sessions, option_text
 from personamem_builder.view.model_answers import RunAnswers, model_answers
 from personamem_builder.view.script import data_script
 
@@ -64,6 +66,8 @@ _COLUMNS: Final = (
     "option_roles",
     "option_stereotypical",
     "updates_spanned",
+    "telling",
+    "evidence_tellings",
     "stereotypical",
     "groundtruth_info",
 )
@@ -181,6 +185,7 @@ class Site:
             for column in ("persona_id", "question_type", "topic")
         )
         order = list(SHORT_TYPES)
+        tellings = Counter(split.questions["telling"].to_pylist()) if has_values(split.questions, "telling") else {}
         return {
             "name": split.name,
             "questions": len(split.questions),
@@ -189,6 +194,7 @@ class Site:
             "personas": personas,
             "types": sorted(types, key=lambda entry: order.index(entry[0])),
             "topics": topics,
+            "tellings": [(name, tellings[name]) for name in (*TELLINGS, MIXED) if tellings.get(name)],
             "runs": [{"label": one.label, "scores": one.scores, "notes": one.notes} for one in self._answers_to(split)],
         }
 

@@ -10,7 +10,8 @@ from small_runs import make_run, tiny_work
 
 from generation.banks.load import Banks
 from generation.config import Config
-from generation.records import History, Persona
+from generation.history_records import History
+from generation.records import Persona
 
 
 @pytest.fixture(scope="session")

@@ -103,12 +103,21 @@ def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
         ("topics: [writing, email, coding]\nturns_per_session: {min: 9, max: 8}", "min 9 is above max 8"),
         (
             "topics: [writing, email, coding]\nitems_per_topic: 3\nslots_per_topic: 1\nupdates_per_topic: 13",
-            "updates_per_topic: 13 are too many; 3 items and 1 slots over 4 periods change at most 12 times",
+            "updates_per_topic: 13 are too many; 0 items and 1 slots over 4 periods change at most 3 times",
         ),
         (
             "topics: [writing, email, coding]\nturns_per_session: {min: 2, max: 4}",
-            "27 events of a topic do not fit into 4 sessions of 2 turns",
+            "100 events and mentions of a topic do not fit into 4 sessions of 2 turns",
         ),
+        (
+            "topics: [writing, email, coding]\nquestions_per_topic: {suggest_new_ideas: 5}",
+            "5 questions of suggest_new_ideas need 15 items that were tried, and not 12",
+        ),
+        (f"{PLAIN}tellings: {{spoken: 1}}", "tellings.spoken"),
+        (f"{PLAIN}tellings: {{named: 0, implied: 0}}", "tellings: one of the weights must be above 0"),
+        (f"{PLAIN}tellings: {{named: -1}}", "tellings.named: .*greater than or equal to 0"),
+        (f"{PLAIN}tellings: {{named: .inf}}", "tellings.named: .*finite"),
+        (f"{PLAIN}tellings: {{named: 1000001}}", "tellings.named: .*less than or equal to 1000000"),
         (
             "topics: [writing, email, coding]\nquestions_per_topic: {recall_facts: 1}",
             "questions_per_topic.recall_facts",
@@ -117,7 +126,10 @@ def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
             "topics: [writing, email, coding]\nquestions_per_topic: {suggest_new_ideas: -1}",
             "suggest_new_ideas: -1 is below 0",
         ),
-        ("topics: [writing, email]", "generalize_to_new_scenarios needs at least 3 topics"),
+        (
+            "topics: [writing]\nupdates_per_topic: 1",
+            "generalize_to_new_scenarios needs at least 2 updates_per_topic",
+        ),
         (
             "topics: [writing, email, coding]\nquestions_per_topic: {revisit_reasons_behind_preference_updates: 9}",
             "more questions about reasons than updates_per_topic",
@@ -174,6 +186,11 @@ def test_a_bad_configuration_is_one_clear_error_with_the_file(tmp_path: Path, te
     assert str(path) in caught.value.message
 
 
+def test_tellings_that_are_not_named_have_no_weight_and_without_any_all_have_the_same() -> None:
+    assert Config(topics=TOPICS).tellings == {"named": 1, "paraphrased": 1, "implied": 1}
+    assert Config(topics=TOPICS, tellings={"implied": 2.5}).tellings == {"named": 0, "paraphrased": 0, "implied": 2.5}
+
+
 def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         load_config(written(tmp_path, "topics: [writing]\nseeds: 1\nperiods: 9\nfillers: -1"))
@@ -183,10 +200,13 @@ def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
 
 
 def test_all_that_is_impossible_is_named_at_once(tmp_path: Path) -> None:
-    text = "topics: [writing, writing]\nupdates_per_topic: 99\nturns_per_session: {min: 1, max: 2}"
+    text = (
+        "topics: [writing, writing]\nupdates_per_topic: 99\nturns_per_session: {min: 1, max: 2}\n"
+        "questions_per_topic: {suggest_new_ideas: 10}"
+    )
     with pytest.raises(UserError) as caught:
         load_config(written(tmp_path, text))
-    for fault in ("listed 2 times", "99 are too many", "do not fit", "needs at least 3 topics"):
+    for fault in ("listed 2 times", "99 are too many", "do not fit", "need 30 items"):
         assert fault in caught.value.message
 
 

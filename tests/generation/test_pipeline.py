@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 import yaml
-from small_banks import tiny_bank
+from small_banks import tiny_bank, tiny_items
 from small_runs import CLI, TINY, contents, make_run, tiny_work, work_of
 
 from generation import prompts
@@ -28,10 +28,11 @@ from generation.banks.load import shipped_topics
 from generation.config import Config, Turns, load_config
 from generation.errors import UserError
 from generation.grammar import mentions
+from generation.history_records import History
 from generation.llm.client import Call, Completion, ReplyError
 from generation.llm.offline.fillers import filler, tables
 from generation.pipeline import STAGES, RunInputs, generate
-from generation.records import QUESTION_TYPES, Filler, History, Persona, Question, Session
+from generation.records import QUESTION_TYPES, Filler, Persona, Question, Session
 from generation.resources import data_dir
 from generation.stages.personas import draw_personas, write_persona
 from generation.store import RunStore
@@ -259,7 +260,7 @@ def test_a_kill_from_outside_leaves_no_workers_and_can_be_overcome(
 def sparse_work() -> RunInputs:
     """Two users of whom there is little to tell."""
     counts = {"items_per_topic": 3, "slots_per_topic": 1, "facts_per_topic": 1, "updates_per_topic": 2, "fillers": 6}
-    return tiny_work(turns_per_session=Turns(min=2, max=3), **counts)
+    return tiny_work(turns_per_session=Turns(min=3, max=4), **counts)
 
 
 @pytest.fixture(scope="module")
@@ -509,17 +510,33 @@ def test_every_event_is_told_in_the_session_of_its_period(moderate: Run) -> None
         assert {periods[e] for m in session.messages for e in m.event_ids} <= {session.period}
 
 
-def test_what_a_user_never_mentions_occurs_in_no_session_of_the_topic(moderate: Run) -> None:
-    texts = {
-        (s.persona_id, s.topic, s.period): "\n".join(m.content for m in s.messages).lower() for s in moderate.sessions
+def test_every_mention_stands_in_exactly_one_message_of_the_user_in_the_session_of_its_event(moderate: Run) -> None:
+    told = Counter(id_ for s in moderate.sessions for message in s.messages for id_ in message.mention_ids)
+    mentions = [mention for _, topic in moderate.topics() for mention in topic.mentions]
+    assert told == dict.fromkeys((mention.mention_id for mention in mentions), 1)
+    where = {
+        id_: session.session_id
+        for session in moderate.sessions
+        for message in session.messages
+        for id_ in (*message.event_ids, *message.mention_ids)
     }
-    found = [
-        (persona_id, topic.topic, name)
-        for persona_id, topic in moderate.topics()
-        for period in range(4)
-        for name in topic.never
-        if mentions(texts[persona_id, topic.topic, period], name.lower())
-    ]
+    beside = [mention for mention in mentions if mention.beside_event_id is not None]
+    assert len(beside) > 2000
+    assert all(where[mention.mention_id] == where[mention.beside_event_id] for mention in beside)
+
+
+def test_what_a_user_has_no_view_on_is_named_in_no_session_of_the_topic(moderate: Run) -> None:
+    texts: dict[tuple[int, str], str] = {}
+    for session in moderate.sessions:
+        said = "\n".join(message.content for message in session.messages).lower()
+        texts[session.persona_id, session.topic] = texts.get((session.persona_id, session.topic), "") + said
+    found = []
+    for persona_id, topic in moderate.topics():
+        about = {name for p in topic.preferences for name in p.candidates}
+        names = set(moderate.banks.topics[topic.topic].names()) - about
+        assert len(names) > 10
+        text = texts[persona_id, topic.topic]
+        found += [(persona_id, topic.topic, name) for name in names if mentions(text, name.lower())]
     assert found == []
 
 
@@ -590,13 +607,17 @@ def test_questions_point_at_sessions_and_events_of_their_user(moderate: Run) -> 
 def test_profiles_name_their_user_and_no_motive(moderate: Run) -> None:
     for persona in moderate.personas:
         assert persona.name.split()[0] in persona.profile
-        assert not re.search(rf"\b{persona.motive}\b", persona.profile)
+        assert not re.search(rf"\b({'|'.join(persona.motives)})\b", persona.profile)
 
 
 def test_a_bank_whose_names_occur_in_what_everybody_says_is_refused_before_the_run(tmp_path: Path) -> None:
     # Small talk speaks of coffee; who must never mention it would break the run in its middle.
     bank = tmp_path / "chess.yaml"
-    bank.write_text(yaml.safe_dump(tiny_bank(items=["blitz games", "endgame drills", "puzzle racing", "coffee"])))
+    bank.write_text(
+        yaml.safe_dump(
+            tiny_bank(items=tiny_items({"blitz games": "v", "lone kings": "w", "lost pawns": "x", "coffee": "z"}))
+        )
+    )
     config = Config(
         topics=(str(bank),),
         items_per_topic=3,
@@ -621,7 +642,7 @@ def test_a_run_of_one_period_without_updates_is_possible(tmp_path: Path) -> None
             "revisit_reasons_behind_preference_updates": 0,
             "track_full_preference_evolution": 0,
         },
-        turns_per_session={"min": 20, "max": 20},
+        turns_per_session={"min": 23, "max": 23},
     )
     run = Run(work_of(config), tmp_path / "run")
     assert len(run.sessions) == 2

@@ -13,11 +13,13 @@ from scripted_model import GoodModel
 from small_runs import make_run, tiny_work
 
 from generation.config import LLMConfig, Price
+from generation.history_records import History
 from generation.llm.client import MAX_REPAIRS, Call, Client, Completion, ReplyError
 from generation.pipeline import ATTEMPTS, STAGES, RunInputs
 from generation.preview import Estimate, estimate, preview, sample
 from generation.question_plans import plan_questions
-from generation.records import QUESTION_TYPES, Filler, History, Persona, Question, Session
+from generation.records import QUESTION_TYPES, Filler, Persona, Question, Session
+from generation.request_facts import OfferFacts
 from generation.stages.fillers import filler_tasks
 from generation.stages.histories import draw_history, write_history
 from generation.stages.personas import draw_personas, write_persona
@@ -56,7 +58,7 @@ def test_a_preview_shows_a_profile_a_session_and_a_question_of_each_type(work: R
     text = preview(work)
     lines = text.splitlines()
     assert lines[:2] == [persona.demographics, persona.profile]
-    for message in session.messages[:4]:
+    for message in session.messages[:2]:
         assert any(line.startswith(f"  {message.role}: {message.content}") for line in lines)
     for question in questions:
         assert f"{question.question_type} ({question.topic})" in lines
@@ -79,9 +81,9 @@ def test_a_preview_marks_the_right_option_of_each_question_and_no_other(work: Ru
 def test_a_preview_says_which_events_a_message_tells(work: RunInputs) -> None:
     session = sample(work).session
     text = preview(work)
-    for message in session.messages[:4]:
-        for event_id in message.event_ids:
-            assert f"[tells {event_id}]" in text
+    first = next(message for message in session.messages if message.event_ids)
+    assert f"{first.content}  [tells {', '.join(first.event_ids)}]" in text
+    assert text.count("[tells ") == 1
 
 
 def test_a_preview_of_a_configuration_without_some_types_leaves_them_out() -> None:
@@ -200,24 +202,26 @@ class Worst(GoodModel):
             return Completion("not yet", "stop")
         reply: dict[str, Any]
         if template == "coverage":
-            reply = {"events": [{"event_id": e["event_id"], "message": None} for e in facts["events"]]}
-            reply["other_tastes"] = []
+            told = [{"told_id": one["told_id"], "message": None, "whose": None} for one in facts["told"]]
+            reply = {"told": told, "other_tastes": []}
         elif template == "read_options":
             reply = {"numbers": [0, 0, 0, 0]}
         elif template == "expand":
             reply = {"turns": [{**turn, "assistant": self._whole[turn["assistant"]]} for turn in facts["turns"]]}
         else:
             draft = facts["draft"] if template == "rewrite" else super().complete(call).text
-            reply = self._another(json.loads(draft))
+            reply = self._another(json.loads(draft), facts.get("offers", []))
         return Completion(json.dumps(reply), "stop")
 
-    def _another(self, reply: dict[str, Any]) -> dict[str, Any]:
+    def _another(self, reply: dict[str, Any], offers: list[OfferFacts]) -> dict[str, Any]:
         """Return a reply in other words, as one that was refused is not taken again; a session too short."""
         more = f" That is {self.calls.total()} by my count."
         if "message" in reply:
             return {**reply, "message": reply["message"] + more}
         for turn in reply["turns"]:
-            short = " ".join(turn["assistant"].split()[:40])
+            whole = turn["assistant"]
+            kept = [", ".join(offer["names"]) for offer in offers if all(name in whole for name in offer["names"])]
+            short = ". ".join([" ".join(whole.split()[:40]), *kept])
             self._whole[short] = turn["assistant"]
             turn |= {"user": turn["user"] + more, "assistant": short}
         return reply
@@ -259,7 +263,7 @@ def counted(one_topic: RunInputs) -> Counted:
 def test_the_calls_that_read_back_are_those_of_a_good_model(one_topic: RunInputs, counted: Counted) -> None:
     entries = by_template([e for e in estimate(one_topic._replace(backend="openai:parrot")) if not e.if_needed])
     assert {template: entry.calls for template, entry in entries.items()} == counted.calls
-    assert (entries["coverage"].calls, entries["read_options"].calls) == (4, 6)
+    assert (entries["coverage"].calls, entries["read_options"].calls) == (4, 7)
     assert {template: entry.prompt_tokens for template, entry in entries.items()} == counted.prompt_tokens
     for template in ("coverage", "read_options"):
         assert entries[template].reply_tokens == pytest.approx(counted.reply_tokens[template], rel=0.05)

@@ -18,10 +18,11 @@ from small_runs import tiny_work
 
 from generation import prompts
 from generation.errors import UserError
+from generation.history_records import History
 from generation.pipeline import RunInputs
 from generation.prompts import render, template_digests
 from generation.question_plans import QuestionPlan, plan_questions
-from generation.records import QUESTION_TYPES, History, Persona
+from generation.records import QUESTION_TYPES, Persona
 from generation.resources import data_dir
 from generation.revision import rewrite_request
 from generation.session_text import SessionReply, coverage_request, expand_request
@@ -61,7 +62,7 @@ def plans(work: RunInputs, user: tuple[Persona, History]) -> list[QuestionPlan]:
 def real_facts(work: RunInputs, user: tuple[Persona, History], plans: list[QuestionPlan]) -> dict[str, Facts]:
     """For each template, the facts of a call that the tiny run makes."""
     config, banks = work.config, work.banks
-    # One that has events of every kind, changes, and life events.
+    # One that tells things of every kind, in every way, of everybody, and life events.
     session = session_request(max(session_tasks(config, *user, banks), key=lambda task: _variety(task.facts)))
     written = work.client().ask(session, SessionReply)
     question = question_request(plans[0], banks)
@@ -79,12 +80,14 @@ def real_facts(work: RunInputs, user: tuple[Persona, History], plans: list[Quest
         no_context_request(write_question(work.client(), plans[0], banks), 0),
         *(question_request(plan, banks) for plan in reversed(plans)),
     ]
-    faults = ["turns.3.user: Field required", "event 1f5b is told in no turn"]
+    faults = ["turns.3.user: Field required", "1f5b is told in no turn"]
     return {"repair": {"faults": faults}} | {request.template: dict(request.facts) for request in requests}
 
 
 def _variety(facts: Facts) -> int:
-    return len({(event["kind"], event["changed"]) for event in facts["events"]}) + bool(facts["life"])
+    return len({(one["kind"], one["changed"], one["whose"], one["telling"]) for one in facts["told"]}) + bool(
+        facts["life"]
+    )
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -124,8 +127,8 @@ def test_the_examples_have_the_facts_that_real_calls_have(name: str, real_facts:
 def shape(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: shape(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [shape(value[0])] if value else []
+    if isinstance(value, list):  # of texts there may be none
+        return [shape(value[0])] if value and not isinstance(value[0], str) else "texts"
     return type(value).__name__
 
 
@@ -137,13 +140,24 @@ def test_every_prompt_asks_for_json(name: str) -> None:
 def test_a_session_prompt_tells_all_that_the_session_must_hold() -> None:
     facts = frozen_facts("session")
     prompt = render("session", facts)
-    assert facts["events"]
-    for event in facts["events"]:
-        for part in (event["event_id"], event["when"], event["state"].removesuffix("s"), event["reason"]):
+    assert {one["whose"] for one in facts["told"]} >= {"user", "other"}
+    assert len({one["kind"] for one in facts["told"]}) >= 3
+    assert len({one["telling"] for one in facts["told"]}) >= 2
+    for one in facts["told"]:
+        state = one["state"].replace("; ", ", ")
+        for part in (one["told_id"], one["when"], one["person"], state, one["reason"], *one["avoid"]):
             assert part in prompt
-    for name in facts["never"]:
+    for name in (*facts["named"], *facts["circle"]):
         assert name in prompt
+    for offer in facts["offers"]:
+        assert "; ".join(offer["names"]) in prompt
     assert f"exactly {facts['turns']} turns" in prompt
+
+
+def test_a_coverage_prompt_does_not_say_whose_anything_is() -> None:
+    facts = frozen_facts("coverage")
+    assert {(one["whose"], one["person"]) for one in facts["told"]} == {("", "")}
+    assert [one["told_id"] for one in facts["told"]] == sorted(one["told_id"] for one in facts["told"])
 
 
 @pytest.mark.parametrize("name", QUESTION_TYPES)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from generation.errors import UserError
-from generation.records import PERIODS, Event, History, Persona, TopicHistory
+from generation.history_records import Event, History, TopicHistory
+from generation.records import PERIODS, Persona
 from generation.resources import install_hint
 from generation.store import RunStore
 from personamem_builder.evolution import draw_timeline, timeline_text, topic_history
@@ -62,16 +63,29 @@ def test_the_text_holds_each_preference_with_its_states_in_order(
             blocks[line.strip()] = []
         elif line.startswith("    "):
             blocks[list(blocks)[-1]].append(line)
-    assert set(blocks) == {preference.subject for preference in topic.preferences}
+    names = {p.preference_id: p.subject or f"of {'; '.join(p.candidates)}" for p in topic.preferences}
+    assert set(blocks) == set(names.values())
     for preference in topic.preferences:
         events = [event for event in topic.events if event.preference_id == preference.preference_id]
         assert events
-        lines = blocks[preference.subject]
+        lines = blocks[names[preference.preference_id]]
         assert [line.split()[0] for line in lines] == [str(event.date) for event in events]
         for line, event in zip(lines, events, strict=True):
             assert shown(event) in line
             assert ("→" in line) == (event.reason is not None)
             assert line.endswith(f", because {event.reason} ({event.motive})" if event.reason else shown(event))
+
+
+def test_what_others_do_and_what_came_to_nothing_is_left_out(
+    user: tuple[Persona, History], topic: TopicHistory
+) -> None:
+    text = timeline_text(user[0], topic)
+    own = {event.state for event in topic.events} | {event.reason for event in topic.events}
+    others = [mention.reason or mention.state for mention in topic.mentions]
+    strange = [said for said in others if said not in own and said not in ("like", "dislike")]
+    tried = [said for said in strange if "; " in said]
+    assert len(strange) > len(tried) > 0
+    assert not [said for said in strange if said in text]
 
 
 def test_preferences_that_change_most_come_first(user: tuple[Persona, History], topic: TopicHistory) -> None:
@@ -102,7 +116,7 @@ def test_an_svg_is_well_formed_and_shows_everything(
     for event in topic.events:
         assert shown(event) in text
     for preference in topic.preferences:
-        assert f"{preference.subject} ({preference.kind})" in text
+        assert f"{preference.subject} ({preference.kind})".lstrip() in text
     for plan in topic.sessions:
         assert str(plan.date) in text
 
@@ -131,7 +145,8 @@ def test_the_same_history_gives_the_same_svg_in_every_process(python: Python, tm
 import sys
 from pathlib import Path
 from small_runs import make_run, tiny_work
-from generation.records import History, Persona
+from generation.records import (Persona)
+from generation.history_records import (History)
 from personamem_builder.evolution import draw_timeline
 store = make_run(tiny_work(), Path("run"))
 persona, history = next(store.read("personas", Persona)), next(store.read("histories", History))

@@ -100,7 +100,9 @@ def _generalize(facts: QuestionFacts, banks: Banks, rng: random.Random) -> tuple
     scenario = next(s for s in banks.scenarios.scenarios if s.id == facts["subject"])
     options = dict[str, str](scenario.options.items())
     advice = [options[motive] for (motive,) in facts["states"]]
-    return expand(rng.choice(scenario.messages), rng), _one_form(rng.choice(scenario.replies), "advice", advice, rng)
+    go_by = expand(rng.choice(banks.answers.go_by), rng, label=facts["about"])
+    message = f"{expand(rng.choice(scenario.messages), rng)} {go_by}"
+    return message, _one_form(rng.choice(scenario.replies), "advice", advice, rng)
 
 
 def _even(options: list[str], ratio: float, tails: Sequence[str], rng: random.Random) -> list[str]:

@@ -11,17 +11,19 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from generation.banks.life import LifeEvent
 from generation.banks.load import Banks
 from generation.banks.topic import Talk, TopicBank
-from generation.grammar import expand, expand_phrase
-from generation.request_facts import EventFacts, LifeEventFacts, SessionFacts
+from generation.content_words import named_all_the_same
+from generation.grammar import expand
+from generation.llm.offline.told_words import ToldWords
+from generation.request_facts import LifeEventFacts, SessionFacts, ToldFacts
 from generation.seeds import rng_for
 
 T = TypeVar("T")
 
 _TALKS_IN_A_PERIOD: Final = 12  # questions about the topic in a session, so that four sessions need no question twice
 _YES_OR_NO: Final = re.compile(r"(Yes|No|Not)\b")
-_ANNOUNCES: Final = re.compile(r"^(A |An )?([Nn]ews|[Cc]hange|new )|[Tt]here (is|has been) a change|\b[Cc]hanged?\b")
 _COLD: Final = re.compile(r"\b(snow|frost|sleet|icicle|frozen|black ice|Christmas|Advent)", re.IGNORECASE)
 _HOT: Final = re.compile(r"\b(heatwave|heat wave|swelter|sunburn|scorching|thirty degrees|midsummer)", re.IGNORECASE)
+_TRIES: Final = 10
 _SMALL_TALK_SHARE: Final = 1 / 3  # at least, of the exchanges that tell nothing
 
 
@@ -45,11 +47,11 @@ def _in_season(text: str, month: int) -> bool:
 
 
 class _Exchange(NamedTuple):
-    """A user message, the reply, and the events told."""
+    """A user message, the reply, and what the message tells."""
 
     user: str
     assistant: str
-    event_ids: tuple[str, ...] = ()
+    told_ids: tuple[str, ...] = ()
 
 
 def session_reply(facts: SessionFacts, banks: Banks, rng: random.Random, seed: int) -> dict[str, object]:
@@ -60,14 +62,18 @@ def session_reply(facts: SessionFacts, banks: Banks, rng: random.Random, seed: i
     exchanges = _Writer(facts, banks, rng, seed).exchanges()
     return {
         "turns": [
-            {"user": exchange.user, "assistant": exchange.assistant, "event_ids": list(exchange.event_ids)}
+            {"user": exchange.user, "assistant": exchange.assistant, "told_ids": list(exchange.told_ids)}
             for exchange in exchanges
         ]
     }
 
 
 class _Writer:
-    """The decks and the state of one session."""
+    """The decks and the state of one session.
+
+    Nothing but what is told differs between a message that tells an event and one that does not: leads, asides,
+    questions and replies are drawn without a look at it.
+    """
 
     def __init__(self, facts: SessionFacts, banks: Banks, rng: random.Random, seed: int) -> None:
         self._facts = facts
@@ -84,7 +90,7 @@ class _Writer:
         small_talk = [talk for talk in banks.life.small_talk if _in_season(talk.say, month)]
         self._small_talk = _Deck(small_talk or banks.life.small_talk, rng)
         self._talks = self._talks_of_period(seed)
-        self._first = self._last = False  # whether this is the first or the last exchange
+        self._words = ToldWords(self._bank, banks, facts["circle"], self._say, self._tell, rng)
 
     def _talks_of_period(self, seed: int) -> Iterator[Talk]:
         talks = self._bank.talks
@@ -95,31 +101,55 @@ class _Writer:
             start += 1
 
     def exchanges(self) -> list[_Exchange]:
-        """Return the exchanges of the session: a greeting, events in order, among them the rest, a farewell."""
+        """Return the exchanges of the session: a greeting, what is told in order, life events among it, a farewell."""
         turns = self._facts["turns"]
-        kinds = ["event"] * len(self._facts["events"]) + ["life"] * len(self._facts["life"])
-        room = turns - len(kinds)
-        talks = max(0, min(room - round(room * _SMALL_TALK_SHARE), _TALKS_IN_A_PERIOD - len(self._facts["events"])))
-        kinds += ["small talk"] * (room - talks) + ["talk"] * talks
-        self._rng.shuffle(kinds)
-        events, life = iter(self._facts["events"]), iter(self._facts["life"])
+        told = self._parts(turns - len(self._facts["life"]))
+        bodies: list[Sequence[ToldFacts] | LifeEventFacts] = [*self._facts["life"]]
+        self._rng.shuffle(bodies)
+        for place, part in zip(sorted(self._rng.sample(range(turns), len(told))), told, strict=True):
+            bodies.insert(place, part)
+        asks = self._asks(len(told))
+        offers = self._offers(len(bodies))
         written: list[_Exchange] = []
-        for number, kind in enumerate(kinds, start=1):
-            self._first, self._last = number == 1, number == turns
-            if kind == "event":
-                written.append(self._event(next(events)))
-            elif kind == "life":
-                written.append(self._life_event(next(life)))
-            elif kind == "small talk":
-                written.append(self._chat())
-            else:
-                written.append(self._question())
-        last = written[-1]
-        written[-1] = last._replace(
-            user=f"{last.user} {self._say('closers')}", assistant=f"{last.assistant} {self._say('farewells')}"
+        for number, (body, offer) in enumerate(zip(bodies, offers, strict=True), start=1):
+            last = number == turns
+            exchange = self._life_event(body) if isinstance(body, dict) else self._message(body, next(asks), last)
+            written.append(exchange._replace(assistant=" ".join([exchange.assistant, *offer])))
+        last_one = written[-1]
+        written[-1] = last_one._replace(
+            user=f"{last_one.user} {self._say('closers')}", assistant=f"{last_one.assistant} {self._say('farewells')}"
         )
         greeting = self._say("greetings", date=self._facts["spoken_date"], name=self._facts["name"].split()[0])
         return [written[0]._replace(user=f"{greeting} {written[0].user}"), *written[1:]]
+
+    def _parts(self, messages: int) -> list[list[ToldFacts]]:
+        """Share what is told, in order, out to messages, as evenly as can be; some may have to tell nothing."""
+        told = self._facts["told"]
+        sizes = [len(told) // messages + (i < len(told) % messages) for i in range(messages)]
+        self._rng.shuffle(sizes)
+        rest = iter(told)
+        return [[next(rest) for _ in range(size)] for size in sizes]
+
+    def _asks(self, messages: int) -> Iterator[bool]:
+        """Yield for each message whether the user asks about the topic; the others end in small talk."""
+        talks = min(messages - round(messages * _SMALL_TALK_SHARE), _TALKS_IN_A_PERIOD)
+        asks = [True] * talks + [False] * (messages - talks)
+        self._rng.shuffle(asks)
+        return iter(asks)
+
+    def _offers(self, messages: int) -> list[list[str]]:
+        """Return for each reply what the assistant names side by side at its end, mostly nothing."""
+        offers: list[list[str]] = [[] for _ in range(messages)]
+        for offer in self._facts["offers"]:
+            *names, last = offer["names"]
+            listed = f"{', '.join(names)} and {last}"
+            name = offer["subject_name"]
+            if name:
+                text = self._say("offers_of_values", name=name, names=listed)
+            else:
+                text = self._say("offers_of_items", label=self._bank.label, names=listed)
+            offers[self._rng.randrange(messages)].append(text)
+        return offers
 
     def _say(self, deck: str, **slots: str) -> str:
         return expand(self._phrases[deck].draw(), self._rng, **slots)
@@ -130,83 +160,47 @@ class _Writer:
     def _chance(self, share: float) -> bool:
         return self._rng.random() < share
 
-    def _answer(self, talk: Talk, personal: bool) -> str:
-        parts = [self._say("acknowledgements")] if personal else []
-        answer = expand(talk.answer, self._rng)
-        if self._chance(0.6) and not _YES_OR_NO.match(answer):
-            parts.append(self._say("answer_leads"))
-        parts.append(answer)
-        if not self._last:  # a farewell follows, to which a question would not fit
-            parts.append(self._tell("followups"))
-        return " ".join(parts)
+    def _message(self, told: Sequence[ToldFacts], asks: bool, last: bool) -> _Exchange:
+        """Return an exchange: what is told, or a remark, and then a question about the topic or small talk.
 
-    def _lead(self, share: float) -> list[str]:
-        """Return an opener now and then; the first exchange begins with the greeting."""
-        return [self._say("openers")] if not self._first and self._chance(share) else []
+        What is told in other words is not named by anything else that the message says.
+        """
+        talk = next(self._talks) if asks else None
+        for attempt in range(_TRIES):
+            exchange = self._drawn_message(told, talk if attempt < _TRIES // 2 else None, last)
+            if not any(any(named_all_the_same(one, self._facts, exchange.user)) for one in told):
+                break
+        return exchange
 
-    def _aside(self) -> list[str]:
-        """Return a thought about what was told, something else by the way, both, or nothing."""
+    def _drawn_message(self, told: Sequence[ToldFacts], talk: Talk | None, last: bool) -> _Exchange:
+        lead = [self._say("openers")] if self._chance(0.4) else []
+        body = [self._words.told(one) for one in told] or [self._words.own(self._tell("colour"))]
         thought = [self._say("reflections")] if self._chance(0.5) else []
-        return [*thought, self._tell("colour")] if self._chance(0.6) else thought
-
-    def _remark(self) -> list[str]:
-        """Return how small talk begins: always with a remark, so that it is never the same twice."""
-        return [*self._lead(0.3), self._tell("colour")]
+        colour = [self._tell("colour")] if self._chance(0.5) else []
+        if talk is not None:
+            ask, answer = self._ask(talk), self._answer(talk, last)
+        else:
+            entry = self._small_talk.draw()
+            ask, answer = expand(entry.say, self._rng), expand(entry.reply, self._rng)
+        taken = [self._say("acknowledgements")] if self._chance(0.5) else []
+        user = " ".join([*lead, *body, *thought, *colour, ask])
+        return _Exchange(user, " ".join([*taken, answer]), tuple(one["told_id"] for one in told))
 
     def _ask(self, talk: Talk) -> str:
         return (
             f"{self._say('pivots')} {expand(talk.ask, self._rng)}" if self._chance(0.8) else expand(talk.ask, self._rng)
         )
 
-    def _event(self, event: EventFacts) -> _Exchange:
-        told = {"fact": self._fact, "item": self._item, "slot": self._slot_value}[event["kind"]](event)
-        told += self._aside()
-        talk = next(self._talks)
-        user = " ".join([*told, self._ask(talk)])
-        return _Exchange(user, self._answer(talk, personal=True), (event["event_id"],))
-
-    def _fact(self, event: EventFacts) -> list[str]:
-        kind = self._bank.fact_kind(event["subject"])
-        fact = next(fact for fact in kind.facts if fact.recalled == event["state"])
-        return [self._say("fact_leads"), expand(fact.told, self._rng)]
-
-    def _item(self, event: EventFacts) -> list[str]:
-        liked = event["state"] == "like"
-        if event["changed"]:
-            stance = self._say("stance_like_now" if liked else "stance_dislike_now", item=event["subject"])
-            return [self._say("update_leads"), *self._with_reason(stance, event)]
-        scene = self._tell("frames", item=event["subject"], when=event["when"])
-        return [scene, self._tell("likes" if liked else "dislikes")]
-
-    def _slot_value(self, event: EventFacts) -> list[str]:
-        slot = self._bank.slot(event["subject"])
-        if event["changed"]:
-            change = expand(self._rng.choice(slot.update), self._rng, value=event["state"])
-            lead = [] if _ANNOUNCES.search(change) else [self._say("update_leads")]
-            return [*lead, *self._with_reason(change, event)]
-        return [*self._lead(0.6), expand(self._rng.choice(slot.first), self._rng, value=event["state"])]
-
-    def _with_reason(self, change: str, event: EventFacts) -> list[str]:
-        reason = next(
-            reason
-            for reasons in self._bank.reasons.values()
-            for reason in reasons
-            if reason.recalled == event["reason"]
-        )
-        because = self._say("reason_leads", reason=expand_phrase(reason.told, self._rng))
-        return [change, self._say("datings", when=event["when"]), because]
+    def _answer(self, talk: Talk, last: bool) -> str:
+        answer = expand(talk.answer, self._rng)
+        lead = [self._say("answer_leads")] if self._chance(0.6) and not _YES_OR_NO.match(answer) else []
+        # A farewell follows the last answer, to which a question would not fit.
+        return " ".join([*lead, answer, *([] if last else [self._tell("followups")])])
 
     def _life_event(self, event: LifeEventFacts) -> _Exchange:
         entry: LifeEvent = self._life[event["subject"]]
-        told = expand(self._rng.choice(entry.told), self._rng, when=event["when"])
-        user = " ".join([*self._remark(), told, expand(self._rng.choice(entry.asks), self._rng)])
-        return _Exchange(user, expand(self._rng.choice(entry.replies), self._rng))
-
-    def _chat(self) -> _Exchange:
-        entry = self._small_talk.draw()
-        return _Exchange(" ".join([*self._remark(), expand(entry.say, self._rng)]), expand(entry.reply, self._rng))
-
-    def _question(self) -> _Exchange:
-        talk = next(self._talks)
-        lead = [*self._lead(0.5), self._tell("colour")]
-        return _Exchange(" ".join([*lead, self._ask(talk)]), self._answer(talk, personal=False))
+        told = self._words.own(expand(self._rng.choice(entry.told), self._rng, when=event["when"]))
+        lead = [self._say("openers")] if self._chance(0.4) else []
+        user = " ".join([*lead, told, expand(self._rng.choice(entry.asks), self._rng)])
+        taken = [self._say("acknowledgements")] if self._chance(0.5) else []
+        return _Exchange(user, " ".join([*taken, expand(self._rng.choice(entry.replies), self._rng)]))

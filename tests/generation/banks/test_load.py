@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 import yaml
-from small_banks import tiny_bank
+from small_banks import tiny_bank, tiny_items
 
 from generation.banks.load import load_banks, load_shipped_banks, shipped_topics
 from generation.config import Config
 from generation.errors import UserError
+from generation.history_records import History
 from generation.question_plans import plan_questions
-from generation.records import QUESTION_TYPES, History
+from generation.records import QUESTION_TYPES
 from generation.stages.histories import draw_history
 from generation.stages.personas import draw_personas
 
@@ -65,20 +66,27 @@ def test_digests_name_each_file_and_follow_its_content(tmp_path: Path) -> None:
     after = load_banks(config(written(tmp_path, tiny_bank(label="the game of chess")))).digests
     (bank,) = {name for name in before if before[name] != after[name]}
     assert bank.endswith("chess.yaml")
-    assert set(before) - {bank} == {"people.yaml", "life.yaml", "scenarios.yaml", "phrases.yaml", "answers.yaml"}
+    assert set(before) - {bank} == {
+        "people.yaml",
+        "life.yaml",
+        "scenarios.yaml",
+        "phrases.yaml",
+        "attributions.yaml",
+        "answers.yaml",
+    }
 
 
 @pytest.mark.parametrize("name", ["bank.yaml", "life.yaml"])
 def test_banks_with_one_file_name_have_a_digest_each(tmp_path: Path, name: str) -> None:
     topics = [written(tmp_path / bank_id, renamed(bank_id), name) for bank_id in ("chess", "go")]
-    assert len(load_banks(config(*topics)).digests) == 2 + 5
+    assert len(load_banks(config(*topics)).digests) == 2 + 6
 
 
 def renamed(bank_id: str) -> dict[str, Any]:
     """Return a small bank whose items and values are its own."""
     bank = tiny_bank(id=bank_id)
     own = str.maketrans("aeiou", "uoiea") if bank_id == "go" else {}
-    bank["items"] = [item.translate(own) for item in bank["items"]]
+    bank["items"] = [{**item, "phrase": item["phrase"].translate(own)} for item in bank["items"]]
     for slot in bank["slots"]:
         slot["values"] = [{**value, "phrase": value["phrase"].translate(own)} for value in slot["values"]]
     return bank
@@ -133,10 +141,17 @@ def test_a_file_without_a_mapping_is_named(tmp_path: Path, content: str) -> None
     ("changes", "message"),
     [
         ({"item": ["a"]}, "unknown key 'item'"),
-        ({"items": ["a", "b", "c", "a"]}, "items and values: 'a' occurs 2 times"),
-        ({"items": ["a", "b"]}, "items: "),
+        (
+            {"items": tiny_items(dict.fromkeys("abc", "z")) + tiny_items({"a": "y"})},
+            "items and values: 'a' occurs 2 times",
+        ),
+        ({"items": tiny_items({"a": "y", "b": "z"})}, "items: List should have at least 4 items"),
+        ({"items": ["a", "b", "c", "d"]}, "items.0: Input should be a valid dictionary"),
         ({"reasons": {}}, "reasons: every motive needs equally many reasons"),
-        ({"items": ["tea", "green tea", "b", "c"]}, "names: 'tea' is part of 'green tea'"),
+        (
+            {"items": tiny_items({"tea": "v", "green tea": "w", "b": "y", "c": "z"})},
+            "names: 'tea' is part of 'green tea'",
+        ),
         ({"colour": ["I do blitz games."]}, "colour: 'I do blitz games.' names 'blitz games'"),
         ({"frames": ["I came."]}, "frames: 'I came.' must have {item}"),
         ({"talks": [{"ask": "Why?"}]}, "talks.0.answer: Field required"),
@@ -175,10 +190,11 @@ def test_two_banks_must_not_have_one_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("counts", "lack"),
     [
-        ({"items_per_topic": 5}, "items: 5 of the 6 needed"),
+        ({"items_per_topic": 5}, "items: 6 of the 8 needed"),
+        ({"questions_per_topic": {"suggest_new_ideas": 2}, "items_per_topic": 6}, "items: 6 of the 8 needed"),
         ({"slots_per_topic": 2}, "slots: 1 of the 2 needed"),
         ({"facts_per_topic": 2}, "facts: 1 of the 2 needed"),
-        ({"updates_per_topic": 5}, "reasons of four motives: 4 of the 5 needed"),
+        ({"items_per_topic": 4, "updates_per_topic": 5}, "reasons of four motives: 4 of the 5 needed"),
     ],
 )
 def test_a_bank_too_small_for_the_configuration_is_named_with_what_it_lacks(
@@ -197,7 +213,7 @@ def test_a_bank_that_is_just_large_enough_is_enough(tmp_path: Path) -> None:
         personas=30,
         items_per_topic=4,
         updates_per_topic=4,
-        questions_per_topic={"generalize_to_new_scenarios": 0, "suggest_new_ideas": 5},
+        questions_per_topic=dict.fromkeys(QUESTION_TYPES, 4) | {"suggest_new_ideas": 1},
     )
     banks = load_banks(settings)
     for task in draw_personas(settings, banks.people):

@@ -202,11 +202,16 @@ def test_phrases_have_the_slots_that_sessions_fill() -> None:
         "stance_dislike_now": {"item"},
         "reason_leads": {"reason"},
         "datings": {"when"},
+        "trials": {"items"},
+        "trial_traces": {"items"},
+        "offers_of_values": {"name", "names"},
     }
     for name in type(phrases).model_fields:
         for text in getattr(phrases, name):
             if name == "greetings":
                 assert slot_names(text) <= {"date", "name"}
+            elif name == "offers_of_items":
+                assert {"names"} <= slot_names(text) <= {"names", "label"}
             else:
                 assert slot_names(text) == needed.get(name, set()), text
 
@@ -221,6 +226,7 @@ def test_answers_have_the_slots_that_questions_fill() -> None:
         "reasons": {"reason"},
         "item_again": {"item"},
         "item_evolution_queries": {"label"},
+        "go_by": {"label"},
         "recommendations": {"recommendation"},
     }
     for name in set(type(answers).model_fields) - {"stances"}:
@@ -331,7 +337,7 @@ def violations(files: dict[str, Any]) -> list[str]:
     for file, content in files.items():
         if file.startswith("topics"):
             for item in content.get("items") or ():
-                owners[item.lower()].add(file)
+                owners[item["phrase"].lower()].add(file)
             for slot in content.get("slots") or ():
                 for value in slot["values"]:
                     owners[value["phrase"].lower()].add(file)

@@ -7,10 +7,11 @@ from small_banks import TOPICS, FreeWriter, ScriptedBackend
 
 from generation.banks.load import Banks
 from generation.config import Config
+from generation.history_records import History
 from generation.llm.client import Client, ReplyError
 from generation.llm.offline.backend import OfflineBackend
 from generation.prompts import render
-from generation.records import History, Persona
+from generation.records import Persona
 from generation.stages.histories import (
     GeneralHistoryReply,
     HistoryTask,

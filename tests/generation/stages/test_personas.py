@@ -72,13 +72,19 @@ def test_all_racial_identities_are_equally_common(personas: list[Persona], banks
     assert even(races.values())
 
 
-def test_all_motives_are_equally_often_the_main_one(personas: list[Persona]) -> None:
-    main = Counter(persona.motive for persona in personas)
-    assert even(main[motive] for motive in MOTIVES)
+def test_a_user_has_four_motives_and_all_are_equally_common(personas: list[Persona]) -> None:
+    motives = Counter(motive for persona in personas for motive in persona.motives)
+    assert even(motives[motive] for motive in MOTIVES)
     for persona in personas:
-        motives = [persona.motive, *persona.secondary_motives, *persona.absent_motives()]
-        assert sorted(motives) == sorted(MOTIVES)
-        assert len(persona.secondary_motives) == 3
+        assert len(set(persona.motives)) == len(persona.motives) == 4
+
+
+def test_a_user_knows_eight_people_of_as_many_names_and_relations(personas: list[Persona], banks: Banks) -> None:
+    for persona in personas:
+        people = [person.rsplit(" ", 1) for person in persona.circle]
+        assert len({relation for relation, _ in people}) == len({name for _, name in people}) == 8
+        assert {relation.removeprefix("my ") for relation, _ in people} <= set(banks.people.relations)
+        assert persona.name.split()[0] not in {name for _, name in people}
 
 
 def test_demographics_are_name_age_gender_and_race(personas: list[Persona]) -> None:

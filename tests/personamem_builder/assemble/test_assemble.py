@@ -19,8 +19,9 @@ from command_line import fails, personamem
 from small_runs import contents, make_run, tiny_work
 
 from generation.errors import UserError
+from generation.history_records import History
 from generation.record_files import read_records, record_line, writing_lines
-from generation.records import QUESTION_TYPES, Filler, History, Question, Record, Session
+from generation.records import QUESTION_TYPES, Filler, Question, Record, Session
 from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.records import AskedQuestion, ContextPlan
@@ -375,7 +376,7 @@ module.assemble(store.RunStore(Path(sys.argv[1])), sizes, 3)
 
 
 @pytest.mark.parametrize(
-    ("what", "at"), [pytest.param("record_line", 1, marks=pytest.mark.slow), ("record_line", 200), ("replace", 1)]
+    ("what", "at"), [pytest.param("record_line", 1, marks=pytest.mark.slow), ("record_line", 60), ("replace", 1)]
 )
 def test_a_kill_leaves_the_old_splits(
     python: Python, tiny: RunStore, copy: RunStore, what: str, at: int, tmp_path: Path

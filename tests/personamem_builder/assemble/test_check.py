@@ -40,7 +40,7 @@ def asked_of(user: int) -> list[Asked]:
 
 
 def asked(question_type: str) -> list[Asked]:
-    some = [a for user in range(6) for a in asked_of(user) if a[2].question_type == question_type]
+    some = [a for user in range(8) for a in asked_of(user) if a[2].question_type == question_type]
     assert len(some) >= 30
     return some
 
@@ -104,7 +104,7 @@ def test_an_update_made_visible(question_type: str) -> None:
     assert seen >= 8
 
 
-def test_a_mention_of_what_was_to_be_new() -> None:
+def test_an_idea_that_the_user_has_tried() -> None:
     for records, layout, question, end in asked("suggest_new_ideas"):
         wrong = (question.answer_index + 1) % 4
         options = list(question.options)
@@ -112,6 +112,26 @@ def test_a_mention_of_what_was_to_be_new() -> None:
         found = Replay(records.history, layout).contradictions(question.model_copy(update={"options": options}), end)
         assert len(found) == 1
         assert found[0].endswith("is the answer, but does not hold")
+
+
+def test_a_motive_that_does_not_lead() -> None:
+    """All other changes of the topic are made to have one motive, and to be as many as those of the evidence."""
+    for records, layout, question, _ in asked("generalize_to_new_scenarios"):
+        own = question.options[question.answer_index].states[0]
+        another = next(option.states[0] for option in question.options if option.states[0] != own)
+        evidence = set(question.evidence_event_ids)
+        topic = next(t for t in records.history.topics if any(e.event_id in evidence for e in t.events))
+        changes = [e.event_id for e in topic.events if e.motive is not None and e.event_id not in evidence]
+        assert len(changes) >= len(evidence)
+        for count, holds in ((len(evidence) - 1, True), (len(evidence), False)):
+            motives = dict.fromkeys(changes[:count], another) | dict.fromkeys(evidence, own)
+            events = [e.model_copy(update={"motive": motives.get(e.event_id)}) for e in topic.events]
+            changed = topic.model_copy(update={"events": tuple(events)})
+            topics = tuple(changed if t is topic else t for t in records.history.topics)
+            history = records.history.model_copy(update={"topics": topics})
+            found = Replay(history, layout).contradictions(question, len(layout.messages))
+            assert (found == []) == holds
+            assert holds or found == [f"option {question.answer_index} ({own}) is the answer, but does not hold"]
 
 
 @pytest.mark.parametrize("question_type", QUESTION_TYPES)
@@ -125,7 +145,7 @@ def test_a_wrong_option_that_says_the_same_as_the_right_one(question_type: str) 
 
 
 @settings(max_examples=50)
-@given(st.integers(0, 5), st.data())
+@given(st.integers(0, 7), st.data())
 def test_the_check_and_another_reader_agree(user: int, data: st.DataObject) -> None:
     """At any point, also within sessions, and with any answer taken for right."""
     records, layout = wordless(user), whole(wordless(user))

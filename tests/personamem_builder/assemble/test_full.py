@@ -11,8 +11,9 @@ from small_contexts import Reader
 from small_runs import make_run, work_of
 
 from generation.config import load_config
+from generation.history_records import History
 from generation.record_files import read_records
-from generation.records import QUESTION_TYPES, History, Question
+from generation.records import QUESTION_TYPES, Question
 from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.layout import lay_out

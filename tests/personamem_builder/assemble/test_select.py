@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from small_contexts import wordless, wordless_fillers
 
 from generation.errors import UserError
-from generation.records import QUESTION_TYPES, SessionPlan
+from generation.history_records import SessionPlan
+from generation.records import QUESTION_TYPES
 from personamem_builder.assemble.records import Block
 from personamem_builder.assemble.run_records import PersonaRecords
 from personamem_builder.assemble.select import fill, select_sessions

@@ -14,7 +14,7 @@ from personamem_builder.audit.gates import Gate, Limit, judge, read_gates
 from personamem_builder.audit.probes import PROBES, probe_credits
 from personamem_builder.manifest import read_manifest
 
-GROUPS = ["surface", "probe", "cue", "balance", "text", "integrity", "reader"]
+GROUPS = ["surface", "probe", "cue", "balance", "text", "integrity", "reader", "history"]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_credits_of_the_probes_are_kept() -> None:
 
 def test_what_a_model_answered_is_judged_too() -> None:
     split = symmetric(personas=4, each=12)
-    gates = {"model.no_context": Gate(all=Limit(lower_above_chance=0.0))}
+    gates = {"model.no_context": Gate(all=Limit(not_above_chance=0.95))}
     right = {row["question_id"]: 1.0 for row in split.rows}
     [failed] = audit_splits([split], gates, {"32k": {"no_context": right}}).failed
     assert failed.finding.check == "model.no_context"
@@ -94,7 +94,7 @@ def test_the_official_release_fails(
     typed = found["probe.typed", "all"]
     assert (typed.finding.value or 0) > 0.75
     assert typed.verdict == "FAIL"
-    for check in ("surface.longest", "surface.central", "cue.words"):
+    for check in ("surface.longest", "surface.central", "cue.any_word"):
         assert found[check, "all"].verdict == "FAIL", check
     assert found["surface.overlap", "all"].verdict == overlap
     assert found["surface.shortest", "suggest_new_ideas"].verdict == "FAIL"

@@ -81,6 +81,23 @@ def test_the_examples_are_questions_that_the_strongest_word_answers():
         assert "indeed" in question["all_options"][question["answer_index"]]
 
 
+def words(split: AuditedSplit) -> list[Finding]:
+    """Return what is found of words, without how likely any is."""
+    return [finding for finding in cue_findings(split) if finding.check == "cue.words"]
+
+
+def any_word(rows: list[dict[str, Any]]) -> float:
+    [finding] = [one for one in cue_findings(AuditedSplit("a split", rows)) if one.check == "cue.any_word"]
+    assert finding.value is not None
+    return finding.value
+
+
+def test_how_likely_chance_is_to_make_any_word_as_telling() -> None:
+    assert any_word(planted(symmetric(2), "indeed", 0.6)) < 0.0004
+    assert min(any_word(symmetric(seed)) for seed in range(20, 30)) > 0.0004
+    assert any_word(symmetric(2)[:4]) == 1.0, "no word is tested"
+
+
 def test_a_word_that_only_wrong_options_have_is_a_cue_too():
     rows = planted(symmetric(2), "never", 0.6, right=False)
     finding = overall(rows)
@@ -95,7 +112,7 @@ def test_a_word_that_only_wrong_options_have_is_a_cue_too():
 def test_a_cue_of_one_type_is_found_in_that_type():
     rows = [question | {"question_type": IDEAS} for question in planted(symmetric(3, questions=10), "indeed", 0.6)]
     rows += [question | {"question_id": f"r{question['question_id']}"} for question in symmetric(4)]
-    found = {finding.slice: finding.value for finding in cue_findings(AuditedSplit("a split", rows))}
+    found = {finding.slice: finding.value for finding in words(AuditedSplit("a split", rows))}
     assert found == {"all": 1, IDEAS: 1, RECALL: 0}
 
 
@@ -200,7 +217,7 @@ def test_p_does_not_fall_by_asking_again():
 
 def test_the_official_questions_have_cue_words(release_dir: Path) -> None:
     faults = Faults()
-    findings = cue_findings(AuditedSplit("32k", read_questions(release_dir / "questions_32k.csv", faults)))
+    findings = words(AuditedSplit("32k", read_questions(release_dir / "questions_32k.csv", faults)))
     found = {finding.slice: finding for finding in findings}
     assert found["all"].value > 10
     assert '"remember"' in found["all"].note

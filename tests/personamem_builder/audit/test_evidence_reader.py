@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -10,20 +12,23 @@ from small_banks import TOPICS, small_banks
 
 from generation.banks.load import load_shipped_banks
 from generation.banks.topic import TopicBank
-from generation.grammar import expand, expand_phrase
-from generation.records import QUESTION_TYPES, Question, Session
+from generation.grammar import expand
+from generation.llm.offline.told_words import ToldWords
+from generation.records import MOTIVES, QUESTION_TYPES, STANCES, TELLINGS, Motive, Question, Session
 from generation.store import RunStore
 from personamem_builder.audit.evidence_reader import STATE_TYPES, EvidenceReader, holds
 
 Asked = list[tuple[Question, list[tuple[str, str]]]]
 
-banks = st.sampled_from([small_banks().topics[topic] for topic in TOPICS])
-randoms = st.integers(0, 2**32).map(random.Random)
+
+@cache
+def shipped_reader() -> EvidenceReader:
+    return EvidenceReader(load_shipped_banks())
 
 
 @pytest.fixture(scope="module")
 def reader() -> EvidenceReader:
-    return EvidenceReader(load_shipped_banks())
+    return shipped_reader()
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +41,7 @@ def asked(tiny_run: Path) -> Asked:
 
 def answer(reader: EvidenceReader, question: Question, evidence: list[tuple[str, str]]) -> int | None:
     texts = [option.text for option in question.options]
-    return reader.answer(question.question_type, question.topic, texts, evidence)
+    return reader.answer(question.question_type, question.topic, question.message, texts, evidence)
 
 
 # --- answers
@@ -66,7 +71,8 @@ def test_the_order_of_the_evidence_decides_about_a_course(reader: EvidenceReader
 def test_two_options_that_fit_are_no_answer(reader: EvidenceReader, asked: Asked) -> None:
     for question, evidence in asked:
         texts = [question.options[question.answer_index].text] * 2
-        assert reader.answer(question.question_type, question.topic, texts, evidence) is None
+        found = reader.answer(question.question_type, question.topic, question.message, texts, evidence)
+        assert found is None
 
 
 def test_reasons_are_found_where_the_topics_of_their_sessions_are_unknown(reader: EvidenceReader, asked: Asked) -> None:
@@ -78,7 +84,7 @@ def test_reasons_are_found_where_the_topics_of_their_sessions_are_unknown(reader
 @pytest.mark.parametrize("question_type", QUESTION_TYPES)
 def test_what_no_bank_covers_is_not_answered(reader: EvidenceReader, question_type: str) -> None:
     assert not reader.knows(question_type, "chess", [("I play.", "chess")])
-    assert reader.answer(question_type, "chess", ["Chess.", "Go."], [("I play.", "chess")]) is None
+    assert reader.answer(question_type, "chess", "Which?", ["Chess.", "Go."], [("I play.", "chess")]) is None
 
 
 def test_evidence_of_an_unknown_topic_makes_a_question_unknown(reader: EvidenceReader, asked: Asked) -> None:
@@ -90,60 +96,172 @@ def test_evidence_of_an_unknown_topic_makes_a_question_unknown(reader: EvidenceR
 # --- reading
 
 
-@given(bank=banks, rng=randoms, data=st.data())
-def test_values_are_read_from_whatever_tells_them(
-    reader: EvidenceReader, bank: TopicBank, rng: random.Random, data: st.DataObject
-) -> None:
-    slot = data.draw(st.sampled_from(bank.slots))
-    values = data.draw(st.lists(st.sampled_from([value.phrase for value in slot.values]), min_size=1, max_size=4))
-    messages = [(expand(rng.choice([*slot.first, *slot.update]), rng, value=value), bank.id) for value in values]
-    assert reader.course(messages) == tuple(values)
-
-
-@given(bank=banks, rng=randoms, data=st.data())
-def test_stances_are_read_from_whatever_tells_them(
-    reader: EvidenceReader, bank: TopicBank, rng: random.Random, data: st.DataObject
-) -> None:
+def words(bank: TopicBank, rng: random.Random) -> ToldWords:
+    """Return the writer of what is told."""
     phrases = small_banks().phrases
-    item = data.draw(st.sampled_from(bank.items))
-    stances = data.draw(st.lists(st.sampled_from(["like", "dislike"]), min_size=1, max_size=4))
-    first, *later = stances
-    scene = expand(rng.choice(bank.frames), rng, item=item, when="last week")
-    messages = [f"{scene} {expand(rng.choice(bank.likes if first == 'like' else bank.dislikes), rng)}"]
-    for stance in later:
-        changes = phrases.stance_like_now if stance == "like" else phrases.stance_dislike_now
-        messages.append(expand(rng.choice(changes), rng, item=item))
-    assert reader.course([(text, bank.id) for text in messages]) == tuple(f"{stance}: {item}" for stance in stances)
+
+    def say(deck: str, **slots: str) -> str:
+        return expand(rng.choice(getattr(phrases, deck)), rng, **slots)
+
+    def tell(deck: str, **slots: str) -> str:
+        return expand(rng.choice(getattr(bank, deck)), rng, **slots)
+
+    return ToldWords(bank, small_banks(), ["my cousin Ana", "my neighbour Sandy"], say, tell, rng)
 
 
-@given(bank=banks, rng=randoms, data=st.data())
-def test_reasons_and_facts_are_read_from_whatever_tells_them(
-    reader: EvidenceReader, bank: TopicBank, rng: random.Random, data: st.DataObject
-) -> None:
-    fact = data.draw(st.sampled_from([fact for kind in bank.facts for fact in kind.facts]))
-    motive = data.draw(st.sampled_from(sorted(bank.reasons)))
-    reason = rng.choice(bank.reasons[motive])
-    because = (f"It was because {expand_phrase(reason.told, rng)}.", bank.id)
-    assert reader.told("recall_user_shared_facts", [(expand(fact.told, rng), bank.id)]) == (fact.recalled,)
-    assert reader.told("revisit_reasons_behind_preference_updates", [because]) == (reason.recalled,)
-    assert reader.told("generalize_to_new_scenarios", [because]) == (motive,)
+def facts_of(kind: str, subject: str, state: str, telling: str, reason: str = "", whose: str = "user") -> Any:
+    """Return what is to be told, in the form of a request."""
+    of = {"told_id": "x", "whose": whose, "person": "" if whose == "user" else "my uncle Bo", "when": "back in May"}
+    return {
+        **of,
+        "kind": kind,
+        "subject": subject,
+        "state": state,
+        "telling": telling,
+        "reason": reason,
+        "changed": reason != "",
+    }
+
+
+class Case(NamedTuple):
+    """A bank, what writes in its words, and what draws from it."""
+
+    bank: TopicBank
+    words: ToldWords
+    rng: random.Random
+
+    def message(self, *told: Any) -> tuple[str, str]:
+        """Return a message that tells some things, with the topic of its session."""
+        return " ".join(["By the way.", *(self.words.told(one) for one in told), "What now?"]), self.bank.id
+
+    def reason(self) -> str:
+        """Draw a reason."""
+        return self.rng.choice(self.bank.reasons[self.rng.choice(MOTIVES)]).recalled
+
+
+def a_case(topic: str, seed: int) -> Case:
+    rng = random.Random(seed)
+    bank = small_banks().topics[topic]
+    return Case(bank, words(bank, rng), rng)
+
+
+cases = st.builds(a_case, st.sampled_from(TOPICS), st.integers(0, 2**32))
+tellings = st.sampled_from(TELLINGS)
+not_the_users = st.sampled_from(["other", "dropped", "past"])
+
+
+@given(case=cases, telling=tellings, theirs=not_the_users)
+def test_of_values_those_of_the_user_are_read_with_their_reasons(case: Case, telling: str, theirs: str) -> None:
+    reader = shipped_reader()
+    slot = case.rng.choice(case.bank.slots)
+    values = [value.phrase for value in case.rng.sample(slot.values, 4)]
+    first, *later = case.rng.choices(values, k=case.rng.randint(1, 4))
+    reasons = [case.reason() for _ in later]
+    told = [facts_of("slot", slot.id, first, telling)]
+    changes = zip(later, reasons, strict=True)
+    told += [facts_of("slot", slot.id, value, telling, reason) for value, reason in changes]
+    others = [facts_of("slot", slot.id, case.rng.choice(values), telling, case.reason(), theirs) for _ in told]
+    messages = [case.message(*case.rng.sample([own, other], 2)) for own, other in zip(told, others, strict=True)]
+    assert reader.course(messages, set(values)) == (first, *later)
+    assert reader.told("revisit_reasons_behind_preference_updates", messages, set(values)) == tuple(reasons[-1:])
+    assert reader.told("revisit_reasons_behind_preference_updates", messages, {"another thing"}) == ()
+
+
+@given(case=cases, telling=tellings)
+def test_of_stances_those_of_the_user_are_read(case: Case, telling: str) -> None:
+    item, another = (item.phrase for item in case.rng.sample(case.bank.items, 2))
+    first, *later = case.rng.choices(STANCES, k=case.rng.randint(1, 4))
+    told = [facts_of("item", item, first, telling)]
+    told += [facts_of("item", item, stance, telling, case.reason()) for stance in later]
+    against = {"like": "dislike", "dislike": "like"}
+    others = [
+        facts_of("item", case.rng.choice([item, another]), against[own["state"]], telling, own["reason"], "other")
+        for own in told
+    ]
+    messages = [case.message(*case.rng.sample([own, other], 2)) for own, other in zip(told, others, strict=True)]
+    expected = tuple(f"{stance}: {item}" for stance in (first, *later))
+    assert shipped_reader().course(messages, {item, another}) == expected
+
+
+@given(case=cases, telling=tellings)
+def test_of_what_happened_and_what_was_tried_that_of_the_user_is_read(case: Case, telling: str) -> None:
+    kind = case.rng.choice(case.bank.facts)
+    own, others = (fact.recalled for fact in case.rng.sample(kind.facts, 2))
+    *tried, new = (item.phrase for item in case.rng.sample(case.bank.items, 4))
+    told = [
+        facts_of("fact", kind.id, own, telling),
+        facts_of("fact", kind.id, others, telling, whose="other"),
+        facts_of("trial", "", "; ".join(tried), telling),
+        facts_of("trial", "", "; ".join([*tried[1:], new]), telling, whose="other"),
+    ]
+    messages = [case.message(*case.rng.sample(told, 4))]
+    assert shipped_reader().told("recall_user_shared_facts", messages, set()) == (own,)
+    assert sorted(shipped_reader().told("suggest_new_ideas", messages, set())) == sorted(tried)
+
+
+@given(case=cases, telling=tellings, theirs=not_the_users)
+def test_the_motive_that_leads_is_read(case: Case, telling: str, theirs: str) -> None:
+    slot = case.rng.choice(case.bank.slots)
+    main, second = case.rng.sample(sorted(case.bank.reasons), 2)
+
+    def told(motive: Motive, whose: str = "user") -> Any:
+        reason = case.rng.choice(case.bank.reasons[motive]).recalled
+        return facts_of("slot", slot.id, case.rng.choice(slot.values).phrase, telling, reason, whose)
+
+    lead = [case.message(told(main), told(second, theirs)), case.message(told(second, theirs), told(main))]
+    tie = [*lead, case.message(told(second), told(second))]
+    ask = "generalize_to_new_scenarios"
+    assert shipped_reader().told(ask, [*lead, case.message(told(second))], set()) == (main,)
+    assert sorted(shipped_reader().told(ask, tie, set())) == sorted([main, second]), "neither leads"
+    assert shipped_reader().told(ask, [*lead, lead[0]], set()) == (main,), "a message that stands there twice"
 
 
 def test_a_course_with_a_message_that_tells_nothing_or_two_things_is_no_course(reader: EvidenceReader) -> None:
-    bank = small_banks().topics["writing"]
-    one, two = (value.phrase for value in bank.slots[0].values[:2])
-    told = (f"I write {one}.", bank.id)
-    assert reader.course([told]) == (one,)
-    assert reader.course([told, ("Good morning.", bank.id)]) == ()
-    assert reader.course([told, (f"I write {one} and {two}.", bank.id)]) == ()
-    assert reader.course([told, (f"{bank.items[0]} it was.", bank.id)]) == ()  # liked or not, nobody says
+    case = a_case("writing", 0)
+    bank = case.bank
+    slot, item = bank.slots[0], bank.items[0].phrase
+    one, two = (value.phrase for value in slot.values[:2])
+    first, second = (facts_of("slot", slot.id, value, "named") for value in (one, two))
+    told = case.message(first)
+    assert reader.course([told], {one, two}) == (one,)
+    assert reader.course([told], {two}) == ()
+    assert reader.course([told, ("Good morning.", bank.id)], {one, two}) == ()
+    assert reader.course([told, case.message(first, second)], {one, two}) == ()
+    assert reader.course([told, case.message(facts_of("item", item, "like", "named"))], {one, two}) == ()
+    assert reader.course([(f"I set out with {one}.", bank.id)], {one, two}) == (), "nobody says whose it is"
 
 
-@given(bank=banks, rng=randoms)
-def test_the_messages_of_the_banks_are_recognised(reader: EvidenceReader, bank: TopicBank, rng: random.Random) -> None:
-    slot = rng.choice(bank.slots)
+def test_what_a_question_is_about_is_what_its_options_speak_of(reader: EvidenceReader) -> None:
+    states = [["like: night trains"], ["dislike: house swaps"]]
+    assert reader.about("track_full_preference_evolution", "travelPlanning", "How?", states) == {
+        "night trains",
+        "house swaps",
+    }
+
+
+@given(case=cases)
+def test_a_question_for_a_reason_is_about_the_slot_or_the_item_that_it_names(case: Case) -> None:
+    slot, item = case.rng.choice(case.bank.slots), case.rng.choice(case.bank.items).phrase
+    ask, states = "revisit_reasons_behind_preference_updates", [["you had no money"], ["you had no time"]]
+    again = f"Well. {expand(case.rng.choice(slot.again), case.rng)}"
+    about = shipped_reader().about(ask, case.bank.id, again, states)
+    assert about == {value.phrase for value in slot.values}
+    again = expand(case.rng.choice(small_banks().answers.item_again), case.rng, item=item)
+    assert shipped_reader().about(ask, case.bank.id, again, states) == {item}
+
+
+def test_the_topics_that_a_question_names_are_found(reader: EvidenceReader, asked: Asked) -> None:
+    motives = [(q, e) for q, e in asked if q.question_type == "generalize_to_new_scenarios"]
+    for question, evidence in motives:
+        assert {topic for _, topic in evidence} <= set(reader.topics_named(question.message))
+    assert reader.topics_named("Which way to the station?") == []
+
+
+@given(case=cases)
+def test_the_messages_of_the_banks_are_recognised(case: Case) -> None:
+    bank, slot = case.bank, case.rng.choice(case.bank.slots)
     queries = [*bank.idea_queries, *bank.item_queries, *slot.queries, *slot.again, *slot.recommend_queries]
-    assert reader.recognises(bank.id, expand(rng.choice(queries), rng))
+    assert shipped_reader().recognises(bank.id, expand(case.rng.choice(queries), case.rng))
 
 
 def test_the_messages_of_a_run_are_recognised_and_those_of_others_are_not(reader: EvidenceReader, asked: Asked) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,19 +51,20 @@ ONE_PERSONA = rate()._replace(low=None, high=None, error=None, clusters=1)
         (count(0.1 + 0.2), {"max": 0.3}, "at most 0.3", "pass"),  # what rounding adds is no fault
         (count(0.01), {"min": 0.01}, "at least 0.01", "pass"),
         (count(0.009), {"min": 0.01}, "at least 0.01", "FAIL"),
-        (rate(0.26), {"upper_above_chance": 0.05}, "upper end at most 30.0", "pass"),
-        (rate(0.27), {"upper_above_chance": 0.05}, "upper end at most 30.0", "FAIL"),
-        (rate(0.40, chance=0.5), {"upper_above_chance": 0.0}, "upper end at most 50.0", "pass"),
-        (rate(0.28), {"lower_above_chance": 0.0}, "lower end at most 25.0", "pass"),
-        (rate(0.30), {"lower_above_chance": 0.0}, "lower end at most 25.0", "FAIL"),
-        (rate(0.30), {"lower_above_chance": 0.02}, "lower end at most 27.0", "pass"),
+        (rate(0.35), {"max_above_chance": 0.10}, "at most 35.0", "pass"),
+        (rate(0.36), {"max_above_chance": 0.10}, "at most 35.0", "FAIL"),
+        (rate(0.40, chance=0.5), {"max_above_chance": 0.0}, "at most 50.0", "pass"),
+        (rate(0.28), {"not_above_chance": 0.95}, "25.0 at least 24.5", "pass"),
+        (rate(0.29), {"not_above_chance": 0.95}, "25.0 at least 25.5", "FAIL"),
+        (rate(0.10), {"not_above_chance": 0.95}, "25.0 at least 6.8", "pass"),
         (rate(0.28), {"holds_chance": 0.95}, "25.0 within 23.9 to 32.4", "pass"),
         (rate(0.32), {"holds_chance": 0.95}, "25.0 within 27.8 to 36.4", "FAIL"),
         (rate(0.18), {"holds_chance": 0.95}, "25.0 within 14.0 to 22.6", "FAIL"),
     ],
 )
 def test_a_limit(finding: Finding, limit: dict[str, float], said: str, verdict: Verdict) -> None:
-    assert under(finding, **limit) == Judged(finding, said, verdict)
+    judged = under(finding, **limit)
+    assert (judged.finding, judged.limit, judged.verdict) == (finding, said, verdict)
 
 
 def test_of_several_limits_each_has_to_be_met() -> None:
@@ -80,9 +83,9 @@ def test_of_several_limits_each_has_to_be_met() -> None:
         # One persona has no interval, and a count has no chance.
         (
             rate()._replace(low=None, high=None, error=None, clusters=1),
-            {"upper_above_chance": 0.0, "holds_chance": 0.95},
+            {"not_above_chance": 0.95, "holds_chance": 0.95},
         ),
-        (count(7), {"lower_above_chance": 0.0, "upper_above_chance": 0.0, "holds_chance": 0.95}),
+        (count(7), {"max_above_chance": 0.0, "not_above_chance": 0.95, "holds_chance": 0.95}),
     ],
 )
 def test_what_cannot_be_judged_neither_passes_nor_fails(finding: Finding, limit: dict[str, float]) -> None:
@@ -126,19 +129,33 @@ def widths(findings: list[Finding], gates: dict[str, Gate]) -> list[str]:
 def test_intervals_of_a_gate_and_a_split_are_as_wide_as_their_number_asks_for() -> None:
     holds = Gate(all=Limit(holds_chance=0.95), types=Limit(holds_chance=0.95, min_n=30))
     gates = {"surface.*": holds, "text.*": holds}
-    family = [rate(check=f"surface.{name}", slice=slice_) for name in "abc" for slice_ in ("all", TYPES[0])]
-    others = [
-        *(rate(check="surface.a", slice=TYPES[1], n=29),),  # is not judged, and so misses nothing
-        Finding("surface.d", "32k", needs="contexts"),
+    findings = [
+        *(rate(check=f"surface.{name}") for name in "abc"),
+        *(rate(check=f"surface.{name}", slice=slice_) for name in "abc" for slice_ in TYPES[:2]),
         *(rate(check=f"surface.{name}", split="128k") for name in "ab"),
         rate(check="text.persona_overlap"),
+        rate(check="surface.a", slice=TYPES[2], n=29),  # is not judged, and so misses nothing
+        Finding("surface.d", "32k", needs="contexts"),
     ]
-    said = widths([*family, *others], gates)
-    for limit, number in zip([said[0], *said[-3:]], (6, 2, 2, 1), strict=True):
+    *said, too_few, not_made = widths(findings, gates)
+    for limit, number in zip(said, (3,) * 3 + (6,) * 6 + (2,) * 2 + (1,), strict=True):
         low, high = simultaneous_interval(0.27, 0.02, 20, 0.95, number) or (0, 0)
         assert limit == f"25.0 within {100 * low:.1f} to {100 * high:.1f}"
-    assert said[6:8] == ["", ""]
-    assert len(set(said[:6])) == 1
+    assert (too_few, not_made) == ("", "")
+
+
+def test_one_sided_tests_have_the_whole_tail() -> None:
+    gates = {"probe.*": Gate(all=Limit(not_above_chance=0.95))}
+    low, _ = simultaneous_interval(0.27, 0.02, 20, 0.95, 2, sides=1) or (0, 0)
+    assert widths([rate(check="probe.a"), rate(check="probe.b")], gates) == [f"25.0 at least {100 * low:.1f}"] * 2
+    assert low == pytest.approx((simultaneous_interval(0.27, 0.02, 20, 0.95, 1) or (0, 0))[0])
+
+
+def test_tests_count_pairs_of_persona_and_topic_where_there_are_any() -> None:
+    many = rate(0.35, 0.03)
+    gates = {"*": Gate(all=Limit(not_above_chance=0.9996))}
+    assert [one.verdict for one in judge([many], gates)] == ["pass"]
+    assert [one.verdict for one in judge([many._replace(error=0.025, units=300)], gates)] == ["FAIL"]
 
 
 def test_what_fails_alone_may_be_luck_among_many() -> None:
@@ -146,6 +163,60 @@ def test_what_fails_alone_may_be_luck_among_many() -> None:
     odd = rate(0.30)
     assert [one.verdict for one in judge([odd], gates)] == ["FAIL"]
     assert {one.verdict for one in judge([odd, *[rate(0.25)] * 49], gates)} == {"pass"}
+
+
+# --- what could have been found
+
+
+def detectable(finding: Finding, gates: dict[str, Gate] | None = None) -> float | None:
+    [judged] = judge([finding], gates or {"*": Gate(all=Limit(not_above_chance=0.99))})
+    return judged.detectable
+
+
+def test_a_leak_of_the_size_that_is_said_is_found_nine_times_in_ten() -> None:
+    """Answers of 40 personas, 25 each, that are independent: how often is that many right above chance?"""
+    rng = np.random.default_rng(3)
+    gates = {"*": Gate(all=Limit(not_above_chance=0.99))}
+    # Each table says another size, as its error is an estimate.
+    size = float(np.mean([detectable(answers(rng.random((40, 25)) < 0.25)) or 0.0 for _ in range(100)]))
+    for excess, least, most in ((size, 0.86, 0.95), (0.0, 0.0, 0.03), (size / 2, 0.1, 0.5)):
+        tries = [answers(rng.random((40, 25)) < 0.25 + excess) for _ in range(400)]
+        assert least <= sum(judge([one], gates)[0].verdict == "FAIL" for one in tries) / 400 <= most
+
+
+def answers(right: Any) -> Finding:
+    """Return what is found of a table of answers, a row for each persona."""
+    means = right.mean(axis=1)
+    error = means.std(ddof=1) / np.sqrt(len(means))
+    return rate(float(means.mean()), float(error), right.size, clusters=len(means))
+
+
+def test_more_questions_find_smaller_leaks() -> None:
+    sizes = [detectable(rate(0.25, error)) or 0.0 for error in (0.005, 0.01, 0.02, 0.04)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] > 0
+
+
+def test_a_leak_makes_credits_whole_where_options_tied() -> None:
+    whole = math.sqrt(0.25 * 0.75 / 200)
+    assert detectable(rate(0.25, whole / 5)) == detectable(rate(0.25, whole))
+
+
+def test_a_cap_finds_what_is_too_large_to_be_luck() -> None:
+    few = rate(0.25, 0.08)
+    tested, capped = (
+        detectable(few, {"*": Gate(all=Limit(not_above_chance=0.9996, max_above_chance=most))}) for most in (None, 0.1)
+    )
+    assert tested is not None
+    assert capped is not None
+    assert 0.1 < capped < tested
+
+
+def test_what_is_not_tested_finds_nothing() -> None:
+    assert detectable(ONE_PERSONA) is None
+    assert detectable(count(3)) is None
+    assert detectable(rate(), {"*": Gate(all=Limit(max=0.3))}) is None
+    assert detectable(rate(0.25, 0.25, n=4, clusters=2)) is None, "all right may be luck"
 
 
 FRACTION = st.floats(0, 1)
@@ -161,13 +232,12 @@ FINDINGS = st.lists(
     min_size=1,
     max_size=6,
 )
-OF_CHANCE = st.none() | st.floats(-0.5, 0.5)
 LIMITS = st.fixed_dictionaries(
     {
         "max": st.none() | FRACTION,
         "min": st.none() | FRACTION,
-        "upper_above_chance": OF_CHANCE,
-        "lower_above_chance": OF_CHANCE,
+        "max_above_chance": st.none() | st.floats(-0.5, 0.5),
+        "not_above_chance": st.none() | st.floats(0.01, 0.99),
         "holds_chance": st.none() | st.floats(0.01, 0.99),
     }
 )
@@ -181,8 +251,9 @@ def test_a_wider_limit_never_fails_what_passed(
         name: None if value is None else value - more if name == "min" else value + more
         for (name, value), more in zip(limits.items(), by, strict=True)
     }
-    if limits["holds_chance"] is not None:
-        wider["holds_chance"] = limits["holds_chance"] + by[4] * (1 - limits["holds_chance"])
+    for (name, value), more in zip(limits.items(), by, strict=True):
+        if value is not None and name in ("not_above_chance", "holds_chance"):
+            wider[name] = value + more * (1 - value)
     before = judge(findings, {"*": Gate(all=Limit(**limits))})
     after = judge(findings, {"*": Gate(all=Limit(**wider))})
     for one, other in zip(before, after, strict=True):
@@ -247,12 +318,11 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 # --- the release standard
 
 UNJUDGED = {
+    "cue.words",
     "balance.merged_labels",
     "text.option_in_context",
     "integrity.repeated_questions",
     "integrity.across_personas",
-    "reader.first_held",
-    "reader.last_mentioned",
     "model.oracle",
     "model.full",
     "model.context_gain",
@@ -273,11 +343,13 @@ def checks() -> set[str]:
 def test_every_check_has_a_limit_or_is_known_to_have_none(checks: set[str]) -> None:
     gates = read_gates()
     limited = {
-        check for check in checks if judge([rate(check=check), rate(check=check, slice=TYPES[0])], gates)[0].verdict
+        check
+        for check in checks
+        if judge([rate(check=check, n=2000), rate(check=check, n=2000, slice=TYPES[0])], gates)[0].verdict
     }
     assert checks - limited == UNJUDGED
     groups = {check.partition(".")[0] for check in checks}
-    assert groups == {"surface", "probe", "cue", "balance", "text", "integrity", "reader", "model"}
+    assert groups == {"surface", "probe", "cue", "balance", "text", "integrity", "reader", "history", "model"}
 
 
 def test_no_pattern_of_the_standard_is_idle_or_hidden(checks: set[str]) -> None:
@@ -293,20 +365,22 @@ def test_no_pattern_of_the_standard_is_idle_or_hidden(checks: set[str]) -> None:
     ("finding", "verdict"),
     [
         (rate(0.28, 0.01, check="probe.words"), "pass"),
-        (rate(0.281, 0.01, check="probe.words"), "FAIL"),
+        (rate(0.32, 0.01, check="probe.words"), "FAIL"),
         (rate(0.1, 0.01, check="probe.words"), "pass"),
-        (rate(0.34, 0.01, n=100, slice=TYPES[0], check="probe.typed"), "FAIL"),
-        (rate(0.34, 0.01, n=99, slice=TYPES[0], check="probe.typed"), ""),
-        (rate(0.33, 0.01, n=100, slice=TYPES[0], check="probe.typed"), "pass"),
+        (rate(0.1, 0.01, check="surface.longest"), "FAIL"),
+        (rate(0.41, 0.1, n=40, check="probe.words"), "FAIL"),  # whatever the error
+        (rate(0.41, 0.1, n=40, slice=TYPES[0], check="probe.words"), "pass"),
+        (rate(0.61, 0.1, n=40, slice=TYPES[0], check="probe.words"), "FAIL"),
+        (rate(0.61, 0.1, n=29, slice=TYPES[0], check="probe.typed"), ""),
         (count(1.0, "reader.evidence"), "pass"),
         (count(0.999, "reader.evidence"), "FAIL"),
         (count(1, "integrity.orphan_contexts"), "FAIL"),
         (count(1, "reader.replay"), "FAIL"),
-        (count(0.02, "balance.letters"), "pass"),
-        (count(0.001, "balance.letters"), "FAIL"),
+        (count(0.001, "balance.letters"), "pass"),
+        (count(0.0003, "balance.letters"), "FAIL"),
         (count(17, "balance.identical_options"), "FAIL"),
         (rate(0.27, 0.02, check="model.no_context"), "pass"),
-        (rate(0.30, 0.02, check="model.no_context"), "FAIL"),
+        (rate(0.36, 0.02, check="model.no_context"), "FAIL"),
     ],
 )
 def test_the_standard(finding: Finding, verdict: Verdict) -> None:

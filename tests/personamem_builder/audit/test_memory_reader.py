@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -52,16 +53,15 @@ def test_the_history_of_another_user_is_worth_as_much_as_a_guess(data: tuple[lis
         other = wrong.context_id(row)
         return Excerpt(other, range(wrong.end(row, data[1][other]["session_starts"])))
 
-    assert mean(credits_of(data, excerpt_of).values()) == pytest.approx(0.25, abs=0.06)
+    found = credits_of(data, excerpt_of)
+    # A guess, as far as so few questions can tell: wrong once in a thousand times.
+    assert mean(found.values()) == pytest.approx(0.25, abs=3.3 * sqrt(3 / 16 / len(found)))
 
 
-def test_the_whole_history_is_worth_nearly_as_much_as_the_evidence(data: tuple[list[Row], dict[str, Row]]) -> None:
+def test_the_whole_history_is_worth_as_much_as_the_evidence(data: tuple[list[Row], dict[str, Row]]) -> None:
+    """Whatever else the user, and others, go for, give as a reason or have lived through."""
     read = credits_of(data, lambda row: Excerpt(row["shared_context_id"], range(row["end_index_in_shared_context"])))
-    types = {row["question_id"]: row["question_type"] for row in data[0]}
-    # Of several reasons it cannot tell which belongs to the change in question.
-    hard = "revisit_reasons_behind_preference_updates"
-    assert mean(value for key, value in read.items() if types[key] != hard) > 0.95
-    assert mean(value for key, value in read.items() if types[key] == hard) > 0.25
+    assert [question_id for question_id, value in read.items() if value != 1] == []
 
 
 def test_an_outdated_value_alone_misleads(data: tuple[list[Row], dict[str, Row]]) -> None:

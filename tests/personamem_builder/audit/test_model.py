@@ -94,7 +94,7 @@ def test_a_model_that_needs_the_history_passes_with_a_gain_of_one():
 @pytest.mark.parametrize("arm", ["no_context", "wrong_user"])
 def test_an_arm_that_is_surely_above_chance_fails(arm: str):
     arms = {"no_context": NOTHING, "wrong_user": NOTHING, "full": ALL}
-    failed = [check for check, verdict in verdicts(**arms | {arm: answered(1, 1, 0, 0)}).items() if verdict == "FAIL"]
+    failed = [check for check, verdict in verdicts(**arms | {arm: answered(1, 1, 1, 1)}).items() if verdict == "FAIL"]
     assert failed == [f"model.{arm}"]
 
 
@@ -192,6 +192,7 @@ def test_a_model_that_goes_by_length_gives_a_leak_away(
     assert len(list(Path("results/audit").rglob("predictions_*.jsonl"))) == 3
 
 
+@pytest.mark.slow
 def test_the_same_model_passes_without_the_leak_in_the_setting_asked_for(generated: Path, tmp_path: Path):
     floor = ("--model", "personamem-floor", "--model_args", "policy=longest")
     more = ("--setting", "generate", "--limit", "40", "--apply_chat_template", "--metadata", "roles=no_system")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import string
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
+import symmetric as controls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from official_splits import official_questions
 
 from personamem_builder.audit.audit import Audit
 from personamem_builder.audit.probes import PROBES, probe_credits, probe_findings
-from personamem_builder.audit.records import ALL, AuditedSplit, Finding
+from personamem_builder.audit.records import ALL, AuditedSplit, Finding, accuracy_findings
 
 TYPES = ("suggest_new_ideas", "recall_user_shared_facts")
 VOCABULARY = ["".join(pair) for pair in zip(string.ascii_lowercase * 3, string.ascii_lowercase[5:] * 4, strict=False)]
@@ -247,3 +249,23 @@ def test_the_official_release_is_answered_without_reading_it(name: str, official
     assert found["typed"] > 0.8
     assert found["lengths"] > 0.5
     assert found["lengths"] < found["words"] < found["cross"] < found["typed"] + 0.02
+
+
+def test_errors_and_intervals_know_that_folds_learn_from_each_other() -> None:
+    """Of 12 personas in ten folds by sqrt(1 + 10 / 9), of two in two by sqrt(3)."""
+    for personas, wider in ((12, math.sqrt(19 / 9)), (2, math.sqrt(3))):
+        split = controls.symmetric(personas=personas, each=48)
+        credits_ = probe_credits(split)
+        for finding in probe_findings(split, credits_):
+            if finding.slice == ALL:
+                [plain, *_] = accuracy_findings(finding.check, split, credits_[finding.check.removeprefix("probe.")])
+                assert finding.error == pytest.approx(wider * plain.error)
+                assert finding.low == pytest.approx(max(0.0, plain.value - wider * (plain.value - plain.low)))
+                assert finding.high == pytest.approx(min(1.0, plain.value + wider * (plain.high - plain.value)))
+
+
+def test_an_exact_interval_is_not_widened() -> None:
+    split = controls.symmetric(personas=4, each=12)
+    right = {name: [1.0] * len(split.rows) for name in PROBES}
+    plain = accuracy_findings("probe.words", split, right["words"])[0]
+    assert next(one for one in probe_findings(split, right) if one.check == "probe.words") == plain

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from small_banks import small_banks
@@ -14,6 +14,7 @@ from small_runs import make_run, work_of
 
 from generation.config import load_config
 from generation.grammar import expand
+from generation.history_records import Whose
 from generation.records import QUESTION_TYPES
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import chosen_sizes
@@ -23,10 +24,11 @@ from personamem_builder.audit.records import AuditedSplit, Finding
 from personamem_builder.build.from_run import build
 from personamem_builder.schema import ContextRow, option_letter
 
-CHECKS = ("reader.evidence", "reader.first_held", "reader.last_mentioned", "reader.replay")
+CHECKS = ("reader.evidence", "reader.replay")
 ACKNOWLEDGE = "acknowledge_latest_user_preferences"
 TRACK = "track_full_preference_evolution"
 IDEAS = "suggest_new_ideas"
+MOTIVES = "generalize_to_new_scenarios"
 
 
 @pytest.fixture(scope="module")
@@ -70,14 +72,6 @@ def test_the_evidence_of_every_type_suffices_and_nothing_contradicts_it(sound: A
     assert findings["reader.evidence", "all"].n == len(sound.rows)
     replay = findings["reader.replay", "all"]
     assert (replay.value, replay.n, replay.examples, replay.note) == (0.0, len(sound.rows), (), "")
-
-
-def test_careless_readers_are_asked_about_states_only(sound: AuditedSplit) -> None:
-    findings = found(sound)
-    states = {ACKNOWLEDGE, TRACK, "provide_preference_aligned_recommendations"}
-    for check in ("reader.first_held", "reader.last_mentioned"):
-        assert {slice_ for name, slice_ in findings if name == check} == {"all", *states}
-        assert findings[check, "all"].n == sum(question_type in states for question_type in sound.types)
 
 
 def test_findings_are_the_same_again(sound: AuditedSplit) -> None:
@@ -147,7 +141,7 @@ def test_an_answer_that_an_update_has_overtaken_is_found_though_its_evidence_agr
     findings = found(split)
     assert findings["reader.evidence", "all"].value == 1
     assert findings["reader.replay", "all"].examples == (row["question_id"],)
-    assert f"message {last} speaks of" in findings["reader.replay", "all"].note
+    assert f"message {last} tells" in findings["reader.replay", "all"].note
     before = replaced(split, row["question_id"], end_index_in_shared_context=last)
     assert found(before)["reader.replay", "all"].value == 0
 
@@ -161,13 +155,13 @@ def test_a_course_has_its_evidence_in_order(sound: AuditedSplit) -> None:
     assert findings["reader.evidence", TRACK].examples == (row["question_id"],)
 
 
-@pytest.mark.parametrize("question_type", [IDEAS, "generalize_to_new_scenarios"])
-def test_where_evidence_is_a_set_only_repeats_are_a_fault(sound: AuditedSplit, question_type: str) -> None:
-    row = row_with(sound, question_type)
-    indices = row["evidence_message_indices"]
-    for changed, faults in ((indices[::-1], 0), ([*indices, indices[0]], 1)):
-        split = replaced(sound, row["question_id"], evidence_message_indices=changed)
-        assert found(split)["reader.replay", "all"].value == faults
+def test_where_evidence_is_a_set_its_order_is_no_fault_and_a_message_may_tell_two_events(sound: AuditedSplit) -> None:
+    several = row_with(sound, MOTIVES, lambda row: len({*row["evidence_message_indices"]}) > 1)
+    indices = several["evidence_message_indices"]
+    for changed in (indices[::-1], [*indices, indices[0]]):
+        findings = found(replaced(sound, several["question_id"], evidence_message_indices=changed))
+        assert findings["reader.replay", "all"].value == 0
+        assert findings["reader.evidence", "all"].value == 1
 
 
 def test_evidence_is_what_the_user_said(sound: AuditedSplit) -> None:
@@ -214,8 +208,6 @@ def test_text_in_other_words_is_not_read_but_what_needs_no_words_is_checked(soun
     split = dataclasses.replace(sound, rows=rows)
     findings = found(split)
     assert findings["reader.evidence", "all"].needs == "text of the offline banks"
-    assert findings["reader.first_held", "all"].needs == "text of the offline banks"
-    assert findings["reader.last_mentioned", "all"] == found(sound)["reader.last_mentioned", "all"]
     replay = findings["reader.replay", "all"]
     assert replay.value == 0
     assert f"{len(rows)} questions are not replayed" in replay.note
@@ -253,12 +245,14 @@ def test_questions_of_a_topic_without_a_shipped_bank_are_left_out(sound: Audited
 
 
 WRITING = small_banks().topics["writing"]
-VALUES = [value.phrase for value in WRITING.slots[0].values[:4]]
-ITEMS = WRITING.items[:4]
+ITEMS = [item.phrase for item in WRITING.items[:4]]
 
 
-def told(*values: str) -> list[str]:
-    return [f"For now I write {value}." for value in values]
+def tried(whose: Whose, *items: str) -> str:
+    """Return what tells that somebody has tried some items."""
+    rng = random.Random(0)
+    core = expand(small_banks().phrases.trials[0], rng, items=f"{', '.join(items[:-1])} and {items[-1]}")
+    return small_banks().attributions.tell(core, whose, "my cousin Ana", "other" if whose == "user" else whose, rng)
 
 
 def asked(
@@ -295,88 +289,36 @@ def asked(
 
 
 @pytest.mark.parametrize(
-    ("place", "topic", "contradicts"),
+    ("place", "topic", "whose", "contradicts"),
     [
-        (2, "writing", True),
-        (2, "", False),  # a filler
-        (2, "coding", False),
-        (3, "writing", False),  # the assistant says it
-        (4, "writing", False),  # after the question
+        (2, "writing", "user", True),
+        (2, "writing", "other", False),
+        (2, "", "user", False),  # a filler
+        (2, "coding", "user", False),
+        (3, "writing", "user", False),  # the assistant says it
+        (4, "writing", "user", False),  # after the question
     ],
 )
-def test_an_idea_is_new_until_the_user_speaks_of_it_in_the_topic(place: int, topic: str, contradicts: bool) -> None:
+def test_an_idea_is_new_until_the_user_has_tried_it(place: int, topic: str, whose: Whose, contradicts: bool) -> None:
     new, *known = ITEMS
-    messages = [f"I met {', '.join(known)}.", "I see.", "Well.", "Hm.", "Yes.", "No."]
-    messages[place] += f" {new.upper()}!"
+    messages = [tried("user", *known), "I see.", f"Well. {new.upper()}!", "Hm.", "Yes.", "No."]
+    messages[place] += f" {tried(whose, new, *known[1:])}"
     options = [[item] for item in ITEMS]
     split = asked(messages, [0], options, 0, IDEAS, end=4, sessions=[(0, "writing"), (2, topic)])
     findings = found(split)
+    told = [item for item in ITEMS if item != known[0]]
     assert findings["reader.replay", "all"].value == contradicts
     assert findings["reader.replay", "all"].note == (
-        f"q: message 2 speaks of {new}, but is no evidence" if contradicts else ""
+        f"q: {'; '.join(f'message 2 tells {item}, but is no evidence' for item in told)}" if contradicts else ""
     )
     assert findings["reader.evidence", "all"].value == 1
 
 
-ONE_EACH = [[value] for value in VALUES]
-
-
-@pytest.mark.parametrize(
-    ("values", "options", "answer", "credit"),
-    [
-        ((0,), ONE_EACH, 0, 1),
-        ((0, 1), ONE_EACH, 1, 0),
-        ((0, 1, 0), ONE_EACH, 0, 1),
-        ((0, 1), ONE_EACH[1:], 0, 1 / 3),  # nobody asserts the first: it guesses
-        ((0, 1), [[VALUES[0], VALUES[1]], [VALUES[1], VALUES[0]]], 0, 0),
-        ((0, 1, 0), [[VALUES[i] for i in c] for c in ((0, 1, 0), (1, 2, 0), (2, 0, 1), (1, 0, 1))], 0, 1 / 2),
-    ],
-)
-def test_first_held(values: tuple[int, ...], options: list[list[str]], answer: int, credit: float) -> None:
-    messages = [text for i in values for text in (told(VALUES[i])[0], "I see.")]
-    split = asked(messages, list(range(0, len(messages), 2)), options, answer)
-    assert found(split)["reader.first_held", "all"].value == pytest.approx(credit)
-
-
-@pytest.mark.parametrize(
-    ("messages", "answer", "credit"),
-    [
-        ([*told(VALUES[0]), "I see."], 0, 1),
-        ([*told(VALUES[0]), "I see.", *told(VALUES[1]), "I see."], 1, 1),
-        ([*told(VALUES[0]), f"Others write {VALUES[1].upper()}."], 0, 0),  # whoever says it, and however
-        ([f"{VALUES[1]}, no, {VALUES[0]}.", "I see."], 0, 1),
-        (["Good morning.", "Hello."], 0, 1 / 4),
-        ([*told(VALUES[0]), f"Not un{VALUES[1]}, nor {VALUES[1]}2."], 0, 1),  # whole words only
-    ],
-)
-def test_last_mentioned(messages: list[str], answer: int, credit: float) -> None:
-    split = asked(messages, [0], ONE_EACH, answer)
-    assert found(split)["reader.last_mentioned", "all"].value == credit
-
-
-def test_what_is_mentioned_after_the_end_is_not_heard() -> None:
-    messages = [*told(VALUES[0]), "I see.", *told(VALUES[1]), "I see."]
-    assert found(asked(messages, [0], ONE_EACH, 0, end=2))["reader.last_mentioned", "all"].value == 1
-    assert found(asked(messages, [0], ONE_EACH, 0))["reader.last_mentioned", "all"].value == 0
-
-
-def test_options_that_end_alike_share_the_last_mention() -> None:
-    courses = [[VALUES[0], VALUES[1]], [VALUES[2], VALUES[1]], [VALUES[1], VALUES[0]]]
-    messages = [*told(VALUES[0]), "I see.", *told(VALUES[1]), "I see."]
-    assert found(asked(messages, [0, 2], courses, 0))["reader.last_mentioned", "all"].value == 1 / 2
-
-
-def test_stances_on_the_item_mentioned_last_share_it() -> None:
-    options = [
-        [f"{stance}: {item}"] for item in small_banks().topics["writing"].items[:2] for stance in ("like", "dislike")
-    ]
-    messages = [f"I met {options[1][0].removeprefix('dislike: ')}.", "I see."]
-    assert found(asked(messages, [0], options, 1))["reader.last_mentioned", "all"].value == 1 / 2
-
-
-def test_a_split_without_questions_about_states_says_so(sound: AuditedSplit) -> None:
-    facts = [row for row in sound.rows if row["question_type"] == "recall_user_shared_facts"]
-    findings = found(dataclasses.replace(sound, rows=facts))
-    assert findings["reader.first_held", "all"].needs == "questions about states"
-    assert findings["reader.last_mentioned", "all"].needs == "questions about states"
-    assert findings["reader.evidence", "all"].value == 1
+def test_what_others_have_tried_is_no_evidence() -> None:
+    """If the user has tried nothing, then each idea is as new as the next."""
+    known, whose_is_it = ITEMS[1:], get_args(Whose)
+    for whose in whose_is_it:
+        answered = whose == "user"
+        split = asked([tried(whose, *known), "I see."], [0], [[item] for item in ITEMS], 0, IDEAS)
+        assert found(split)["reader.evidence", "all"].value == answered
+        assert found(split)["reader.replay", "all"].value == 1 - answered

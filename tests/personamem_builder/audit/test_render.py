@@ -14,10 +14,15 @@ from personamem_builder.audit.records import AuditedSplit, Finding
 IDEAS, FACTS = "suggest_new_ideas", "recall_user_shared_facts"
 
 
+DETECTABLE = {("probe.words", "all"): 0.08, ("probe.words", IDEAS): 0.2, ("probe.words", FACTS): None}
+DETECTABLE["surface.longest", "all"] = 0.0712
+
+
 def rate(check: str, value: float, verdict: Verdict = "", slice_: str = "all", **changes: Any) -> Judged:
     """Return a judged rate of right answers."""
     finding = Finding(check, "32k", slice_, value, value - 0.05, value + 0.05, 0.025, 60, 20, 0.25)
-    return Judged(finding._replace(**changes), "upper end at most 30.0" if verdict else "", verdict)
+    judged = Judged(finding._replace(**changes), "25.0 at least 30.0" if verdict else "", verdict)
+    return judged._replace(is_tested=bool(verdict), detectable=DETECTABLE[check, slice_] if verdict else None)
 
 
 def count(check: str, value: float, verdict: Verdict = "", **changes: Any) -> Judged:
@@ -65,8 +70,13 @@ def test_json_has_the_form_that_the_module_defines() -> None:
         "passed": False,
     }
     assert [{name: value for name, value in part.items() if name != "findings"} for part in found["splits"]] == [
-        {"split": "32k", "questions": 3, "personas": 2},
-        {"split": "128k", "questions": 1, "personas": 1},
+        {
+            "split": "32k",
+            "questions": 3,
+            "personas": 2,
+            "detectable": {"probe": {"all": 0.08, IDEAS: 0.2, FACTS: None}, "surface": {"all": 0.0712}},
+        },
+        {"split": "128k", "questions": 1, "personas": 1, "detectable": {}},
     ]
     assert found["splits"][0]["findings"][0] == {
         "check": "probe.words",
@@ -77,8 +87,9 @@ def test_json_has_the_form_that_the_module_defines() -> None:
         "n": 60,
         "clusters": 20,
         "chance": 0.25,
-        "limit": "upper end at most 30.0",
+        "limit": "25.0 at least 30.0",
         "verdict": "FAIL",
+        "detectable": 0.08,
         "examples": ["q1", "q2", "q3"],
         "note": "trained",
         "needs": "",
@@ -149,9 +160,9 @@ def table() -> list[list[str]]:
 def test_the_table_has_all_questions_of_every_check_and_the_types_that_fail() -> None:
     assert table() == [
         ["check", "of value 95 % chance", "limit", "verdict"],
-        ["probe.words", "all 66.7 61.7 to 71.7 25.0", "upper end at most 30.0", "FAIL"],
-        ["probe.words", "new ideas 50.0 45.0 to 55.0 25.0", "upper end at most 30.0", "FAIL"],
-        ["surface.longest", "all 24.0 19.0 to 29.0 25.0", "upper end at most 30.0", "pass"],
+        ["probe.words", "all 66.7 61.7 to 71.7 25.0", "25.0 at least 30.0", "FAIL"],
+        ["probe.words", "new ideas 50.0 45.0 to 55.0 25.0", "25.0 at least 30.0", "FAIL"],
+        ["surface.longest", "all 24.0 19.0 to 29.0 25.0", "25.0 at least 30.0", "pass"],
         ["text.option_in_context", "all 10.0 25.0", "", ""],
         ["balance.identical_options", "all 1,234", "at most 0", "FAIL"],
         ["balance.letters", "all 0.0417", "at most 0", "pass"],
@@ -169,8 +180,21 @@ def test_notes_examples_and_what_is_lacking_stand_below_it() -> None:
         "  balance.identical_options: for example q6, q7",
         "  needs contexts: text.gold_in_context, integrity.letters",
         "  needs generated data: reader.evidence",
+        "  points above chance from which a leak is found nine times in ten; a smaller one may be there:",
+        "    probe: all 8.0, new ideas 20.0, facts none",
+        "    surface: all 7.1",
     ]
     assert [line for line in second if line.startswith("  ")] == ["  needs generated data: reader.evidence"]
+
+
+def test_of_a_group_the_check_that_finds_least_is_said() -> None:
+    judged = [rate("probe.words", 0.25, "pass"), rate("surface.longest", 0.25, "pass")]
+    judged.append(judged[0]._replace(detectable=0.11))
+    assert render.detectable(judged) == {"probe": {"all": 0.11}, "surface": {"all": 0.0712}}
+    judged.append(judged[0]._replace(detectable=None))
+    judged.append(judged[0])
+    assert render.detectable(judged)["probe"] == {"all": None}
+    assert render.detectable([one._replace(is_tested=False) for one in judged]) == {}
 
 
 def test_long_notes_are_not_cut_and_markup_is_text() -> None:

@@ -47,6 +47,7 @@ MEDIUM = Config(
         "movieRecommendation",
         "legalConsultation",
     ),
+    questions_per_topic=dict.fromkeys(QUESTION_TYPES, 3),
     fillers=150,
 )
 NOMINAL = {"32k": 32_000, "128k": 128_000, "6blocks": 64_000}
@@ -315,12 +316,12 @@ def test_nothing_later_that_changes_the_answer_is_visible(built: Built) -> None:
 # --- where questions stand
 
 
-def test_a_question_is_asked_again_at_other_points_as_rows_of_their_own(built: Built) -> None:
+def test_few_questions_are_asked_again_and_then_at_other_points(built: Built) -> None:
     for split in N_BLOCKS:
         rows = built.rows(split)
         keys = {(r["source_question_id"], r["shared_context_id"], r["end_index_in_shared_context"]) for r in rows}
         assert len(keys) == len(rows)
-        assert len({r["source_question_id"] for r in rows}) < len(rows)
+        assert len({r["source_question_id"] for r in rows}) >= 0.8 * len(rows)
 
 
 def test_points_are_shared(built: Built) -> None:

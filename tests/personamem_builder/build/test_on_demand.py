@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -86,7 +87,8 @@ def test_only_the_split_asked_for_is_made_and_lies_in_the_cache_under_its_finger
     (folder,) = (filled / "personamem" / "fresh").glob("*/personamem-*")
     assert folder.parent.name == read_recipe(TINY).fingerprint[:16]
     assert list(read_manifest(folder)["splits"]) == ["32k"]
-    assert len(list(iter_examples("32k", data=folder))) == 64
+    rows = list(iter_examples("32k", data=folder))
+    assert len(rows) == read_manifest(folder)["splits"]["32k"]["questions"] > 30
 
 
 @pytest.mark.usefixtures("never_made")
@@ -186,7 +188,7 @@ def test_a_split_that_the_configuration_cannot_fill() -> None:
     with pytest.raises(UserError) as raised:
         fresh_dataset(TINY, None, "128k")
     assert raised.value.message.startswith(f"{TINY}, seed 7: persona 0 cannot fill the split 128k")
-    assert "about 125 fillers are missing" in raised.value.message
+    assert re.search(r"about [1-9]\d* fillers are missing", raised.value.message)
     assert "`fillers`" in raised.value.hint
 
 

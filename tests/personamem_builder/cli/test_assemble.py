@@ -27,7 +27,9 @@ def run(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 def test_it_says_what_it_made_and_what_to_type_next(run: Run) -> None:
     outcome = run("assemble", "tiny", "--split", "32k")
     assert outcome.exit_code == 0
-    assert outcome.out == "32k: 4 contexts, 64 questions\n"
+    rows = Path("tiny/splits/32k/questions.jsonl").read_text(encoding="utf-8").splitlines()
+    assert outcome.out == f"32k: 4 contexts, {len(rows)} questions\n"
+    assert len(rows) > 30
     assert outcome.err == "next: personamem build tiny --out personamem\n"
     assert sorted(path.name for path in Path("tiny/splits/32k").iterdir()) == [
         "assembly.json",
@@ -43,10 +45,9 @@ def test_what_it_says_to_type_next_can_be_typed(run: Run) -> None:
 
 
 def test_json(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    counts = {"4blocks": {"contexts": 4, "questions": 160}}
     outcome = run("assemble", "tiny", "--n-blocks", "4", "--json")
     found = json.loads(outcome.out)
-    assert found.keys() == counts.keys()
+    assert found.keys() == {"4blocks"}
     assert found["4blocks"]["contexts"] == 4
     monkeypatch.setenv("PERSONAMEM_ASSEMBLE_JSON", "1")
     assert json.loads(run("assemble", "tiny", "--n-blocks", "4").out) == found

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import Run, fails, personamem
+from small_leaks import plant
 from small_runs import contents
 
 from generation.store import RunStore
@@ -38,16 +39,24 @@ def test_it_says_what_it_made_and_what_to_type_next(run: Run) -> None:
     manifest = read_manifest(Path("personamem"))
     *made, audited = outcome.out.splitlines()
     assert made == [
-        "32k: 64 questions, 4 contexts",
+        f"32k: {manifest['splits']['32k']['questions']} questions, 4 contexts",
         f"12blocks: {manifest['splits']['12blocks']['questions']} questions, 2 contexts",
         f"personamem: digest {manifest['digest']}",
     ]
-    # Two users are too few to show that no shortcut works.
-    assert re.fullmatch(r"audit: [1-9]\d* of \d+ limits are missed", audited)
-    assert "note: what the audit found: personamem audit personamem" in outcome.err
+    assert re.fullmatch(r"audit: (all \d+ limits are met|[1-9]\d* of \d+ limits are missed)", audited)
+    assert ("note: what the audit found" in outcome.err) == audited.endswith("missed")
     assert outcome.err.splitlines()[-1] == (
         "next: personamem eval --tasks personamem_32k --model personamem-floor --model_args policy=longest"
     )
+
+
+def test_it_says_how_many_limits_a_leak_misses(run: Run) -> None:
+    store = plant(RunStore(Path("tiny")))
+    assemble(store, chosen_sizes(("32k",), None, None), 2)
+    outcome = run("tiny", "--split", "32k")
+    assert outcome.exit_code == 0
+    assert re.search(r"^audit: [1-9]\d* of \d+ limits are missed$", outcome.out, re.MULTILINE)
+    assert "note: what the audit found: personamem audit personamem" in outcome.err
 
 
 def test_one_split_into_another_folder(run: Run) -> None:
@@ -78,7 +87,7 @@ def test_a_dataset_of_another_build_is_replaced_only_when_told(run: Run) -> None
     assemble(RunStore(Path("tiny")), chosen_sizes(("32k",), None, None), 1)
     fails(run("tiny"), "personamem was built from something else", "give another --out, or --replace it")
     assert contents(Path("personamem")) == before
-    assert run("tiny", "--replace").out.startswith("32k: 32 questions, 2 contexts\n")
+    assert re.match(r"32k: \d+ questions, 2 contexts\n", run("tiny", "--replace").out)
 
 
 def test_a_folder_that_is_no_dataset(run: Run) -> None:

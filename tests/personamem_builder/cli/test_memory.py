@@ -55,7 +55,7 @@ def test_rules_read_what_was_found_and_fall_between_the_oracle_and_another_user(
     assert read["oracle"] == 1.0
     assert read["none"] == 0.25
     assert abs(read["wrong-user"] - 0.25) < 0.06
-    assert read["wrong-user"] < read["bm25"] < read["full"] < 1.0
+    assert read["wrong-user"] < read["bm25"] < read["full"] <= 1.0
     assert found["oracle"]["evidence recall"] == found["full"]["evidence recall"] == 1.0
     assert found["full"]["share of history"] == 1.0
     assert 0.1 < found["bm25"]["evidence recall"] < 1.0
@@ -68,6 +68,7 @@ def test_the_help_names_the_controls_that_are_measured() -> None:
     assert {*named[1].split(", ")} == {name for name, control in CONTROLS.items() if control.is_measured}
 
 
+@pytest.mark.slow
 def test_a_system_that_returns_everything_is_told_so(generated: Path) -> None:
     outcome = run(generated, "bm25", "--k", "1000", "--set", "unit=session")
     assert "It returns nearly all of the history" in outcome.out

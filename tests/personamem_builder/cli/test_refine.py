@@ -19,8 +19,8 @@ from small_runs import CLI, TINY, contents, make_run, tiny_work
 from generation.config import load_config
 from generation.store import RunStore
 
-LENIENT = "probe.*: {all: {lower_above_chance: 0.02}}\n"
-"""Limits that few fair questions meet. The release standard asks more of probes than some hundred can show."""
+LENIENT = "probe.*: {all: {not_above_chance: 0.9}}\n"
+"""Limits for few questions: only a score that is shown to be above chance misses them."""
 
 
 @pytest.fixture(scope="module")
@@ -41,6 +41,7 @@ def run(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return personamem
 
 
+@pytest.mark.slow
 def test_it_says_what_it_did_and_what_to_type_next(run: Run, python: Callable[..., Any], tmp_path: Path) -> None:
     shutil.copytree("run", "other")
     outcome = run("refine", "run", "--gates", "lenient.yaml", "--rounds", "1")

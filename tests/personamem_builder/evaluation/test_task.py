@@ -373,20 +373,23 @@ def test_the_wrong_user_is_another_one_with_about_as_long_a_history(generated: P
     lm, named = shown(generated, "wrong-user")
     assert named["memory"] == "wrong-user"
     contexts = {row["shared_context_id"]: row for row in iter_contexts(generated / contexts_path("32k"))}
-    wrong: dict[str, set[str]] = defaultdict(set)
+    wrong: dict[str, set[str]] = {}
     for question_id, messages in lm.messages().items():
         row = next(request.doc for request in lm.asked if request.doc["question_id"] == question_id)
         history = messages[:-1]
         assert messages[-1] == {"role": "user", "content": row["user_question_or_message"]}
-        (other,) = [c for c in contexts.values() if c["messages"][: len(history)] == history]
-        assert other["persona_id"] != row["persona_id"]
+        # Contexts of a user may begin alike.
+        others = {id_: c for id_, c in contexts.items() if c["messages"][: len(history)] == history}
+        assert others
+        for other in others.values():
+            assert other["persona_id"] != row["persona_id"]
+            assert len(history) in (*other["session_starts"], len(other["messages"]))  # no session breaks off
         assert history[0]["content"] != contexts[row["shared_context_id"]]["messages"][0]["content"]
-        longest = len(other["messages"])
-        assert len(history) in (*other["session_starts"], longest)  # no session breaks off before the question
-        assert abs(len(history) - min(row["end_index_in_shared_context"], longest)) <= 8
-        wrong[row["shared_context_id"]].add(other["shared_context_id"])
+        ends = [min(row["end_index_in_shared_context"], len(other["messages"])) for other in others.values()]
+        assert min(abs(len(history) - end) for end in ends) <= 12  # half a session
+        wrong[row["shared_context_id"]] = wrong.get(row["shared_context_id"], set(others)) & set(others)
     assert len(wrong) == len(contexts)
-    assert all(len(others) == 1 for others in wrong.values())
+    assert all(wrong.values())  # one context takes the place of another, wherever it is asked
 
 
 def test_the_wrong_user_is_the_same_on_a_subset(generated: Path, tmp_path: Path) -> None:
@@ -429,9 +432,9 @@ def test_no_wrong_history_is_shared_by_two_processes(generated: Path) -> None:
 
 def test_lengths_are_those_of_what_is_shown(generated: Path) -> None:
     short = 4000
-    with pytest.raises(UserError, match=r"64 of 64 questions are too long .* no split of this dataset fits"):
+    with pytest.raises(UserError, match=r"(\d+) of \1 questions are too long .* no split of this dataset fits"):
         run(WordLM(max_length=short), metadata={"data": str(generated)})
-    with pytest.raises(UserError, match="64 of 64 questions are too long") as caught:
+    with pytest.raises(UserError, match=r"(\d+) of \1 questions are too long") as caught:
         run(WordLM(max_length=short), metadata={"data": str(generated), "memory": "wrong-user"})
     assert "fits" not in caught.value.message
     assert run(WordLM(max_length=short), metadata={"data": str(generated), "memory": "oracle"})

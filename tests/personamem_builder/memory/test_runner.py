@@ -108,7 +108,7 @@ def test_lines_say_what_was_written_and_what_was_given_back(generated: Path, tmp
     assert all(line["tokens"] > 0 and line["seconds"] >= 0 for line in store.questions.values())
 
 
-@pytest.mark.parametrize("stop", [1, 7, 40])
+@pytest.mark.parametrize("stop", [1, 7, 20])
 @pytest.mark.parametrize("name", ["Interrupted", "InterruptedSnapshots"])
 def test_an_interrupted_run_goes_on_after_the_last_finished_session(
     name: str, stop: int, generated: Path, whole: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -92,6 +92,7 @@ def test_a_hidden_score_of_a_store_row_comes_from_its_label(tmp_path: Path):
     assert score("positive") is None
 
 
+@pytest.mark.slow
 def test_prompt_rows_give_the_trees_with_the_target_put_back(tmp_path: Path, posts: list[Row]):
     def shape(made: list[tuple[Row, list[Row]]]) -> list[tuple[str, list[tuple[int, str, str]]]]:
         return [

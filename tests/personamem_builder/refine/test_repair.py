@@ -24,7 +24,7 @@ from personamem_builder.assemble.refined import Refined, find_refined, read_refi
 from personamem_builder.assemble.sizes import Size
 from personamem_builder.assemble.splits import read_assembly
 from personamem_builder.audit.audit import audit
-from personamem_builder.audit.gates import Gate, Limit, read_gates
+from personamem_builder.audit.gates import Gate, Limit
 from personamem_builder.build.from_run import build
 from personamem_builder.build.verify import verify_dataset
 from personamem_builder.manifest import read_manifest
@@ -99,6 +99,7 @@ def test_the_limits_that_are_missed_are_those_of_an_audit(leaky: RunStore) -> No
 # --- other words
 
 
+@pytest.mark.slow
 def test_a_leak_is_repaired_by_other_words(leaky: RunStore, repaired: tuple[RunStore, Refinement]) -> None:
     store, outcome = repaired
     assert "probe.lengths, all" in outcome.missed_at_first
@@ -172,9 +173,9 @@ def test_dropping_ends_when_the_limits_are_met(fair: RunStore, tmp_path: Path) -
 
 
 def test_a_score_that_may_be_luck_drops_nothing(fair: RunStore, tmp_path: Path) -> None:
-    """Few questions cannot meet the release standard, whose limit is for the upper end of an interval."""
+    """A cap may be missed by luck: what is dropped has to be shown to be above chance."""
     store = copy_of(fair, tmp_path / "run")
-    outcome = refine(store, Settings(0, read_gates()))
+    outcome = refine(store, Settings(0, {"probe.*": Gate(all=Limit(max=0.0))}))
     assert outcome.missed_at_first
     assert outcome.refined is None
     assert contents(store.folder) == contents(fair.folder)
@@ -204,6 +205,7 @@ def test_the_funnel_adds_up(which: str, request: pytest.FixtureRequest) -> None:
     assert written["format"] == "personamem-refined-1"
 
 
+@pytest.mark.slow
 def test_contexts_ask_no_question_that_was_dropped(thinned: tuple[RunStore, Refinement], tmp_path: Path) -> None:
     store = copy_of(thinned[0], tmp_path / "run")
     dropped = decided(thinned[1]).dropped()

@@ -17,6 +17,7 @@ from personamem_builder.report.breakdown import (
     ModelEntry,
     position,
     sessions_since,
+    tellings,
     tokens_since,
     topics,
     types,
@@ -46,6 +47,7 @@ def question(**changes: Any) -> dict[str, Any]:
         "option_roles": ["current", "outdated", "never", "never"],
         "option_stereotypical": [False] * 4,
         "updates_spanned": 0,
+        "telling": "named",
     }
     return row | changes
 
@@ -130,6 +132,16 @@ def test_topics_with_fewest_questions_are_taken_together():
     assert [e.n for e in result.series["m"]] == [2] * 19 + [5]
 
 
+def test_tellings_stand_in_a_fixed_order_and_those_without_questions_are_left_out():
+    told = ["mixed", "implied", "named", "implied", "mixed"]
+    rows = asked(*(question(telling=telling) for telling in told))
+    result = tellings([entry(rows, "aabbb")], rows)
+    assert result.bins == ("named", "implied", "mixed")
+    assert [(e.value, e.n) for e in result.series["m"]] == [(0.0, 1), (0.5, 2), (0.5, 2)]
+    every = asked(*(question(telling=telling) for telling in ("mixed", "implied", "paraphrased", "named")))
+    assert tellings([entry(every, "aaaa")], every).bins == ("named", "paraphrased", "implied", "mixed")
+
+
 def test_questions_of_unknown_distance_are_counted_in_a_note():
     rows = asked(question(), question(distance_to_ref_in_blocks=None))
     result = sessions_since([entry(rows, "aa")], rows)
@@ -142,8 +154,8 @@ def test_an_option_is_called_by_how_it_stands_to_the_truth():
     assert [asserted(row, i) for i in range(4)] == ["right", "outdated", "never held", "other occasion"]
     marked = row | {"option_stereotypical": [True, True, False, False]}
     assert [asserted(marked, i) for i in range(2)] == ["right", "stereotype"]
-    ideas = question(option_roles=["mentioned", "new", "mentioned", "mentioned"], answer_index=1)
-    assert [asserted(ideas, i) for i in range(2)] == ["told before", "right"]
+    ideas = question(option_roles=["tried", "new", "tried", "tried"], answer_index=1)
+    assert [asserted(ideas, i) for i in range(2)] == ["tried before", "right"]
     orders = [["A", "B"], ["B", "A"], ["A", "C"], ["C", "D"]]
     order = question(question_type=EVOLUTION, option_states=orders, option_roles=["current", *["never"] * 3])
     assert [asserted(order, i) for i in range(4)] == ["right", "other order", "never held", "never held"]
@@ -163,6 +175,14 @@ def test_shares_of_states_are_those_of_the_type():
         "evolution: never held": 1.0,
     }
     assert result.expected == (0.25, 0.25, 0.5, None, 0.25, 0.75)
+
+
+def test_states_stand_in_a_fixed_order_from_right_to_no_option():
+    ideas = {"question_type": "suggest_new_ideas", "option_roles": ["new", *["tried"] * 3]}
+    rows = asked(*(question(**ideas) for _ in range(4)))
+    result = states([entry(rows, "-bba")], rows)
+    assert result.bins == ("new ideas: right", "new ideas: tried before", "new ideas: no option")
+    assert list(values(result).values()) == [0.25, 0.5, 0.25]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd-"), st.sampled_from(QUESTION_TYPES)), min_size=1, max_size=40))
@@ -271,6 +291,7 @@ def test_with_two_letters_the_test_is_that_of_mcnemar(pairs):
 def test_what_the_data_lack_is_left_out_with_a_reason():
     official = {
         "updates_spanned": None,
+        "telling": None,
         "option_roles": None,
         "option_states": None,
         "option_stereotypical": None,
@@ -280,6 +301,7 @@ def test_what_the_data_lack_is_left_out_with_a_reason():
     left = {result.name: result.reason for result in results if isinstance(result, LeftOut)}
     assert left == {
         "updates": "the data have no column `updates_spanned`",
+        "tellings": "the data have no column `telling`",
         "stereotypes": "the data mark no option or question as stereotypical",
         "states": "the data do not say what each option asserts",
         "calibration": "no model gave log-probabilities of the options",
@@ -303,7 +325,7 @@ def test_floors_stand_in_accuracy_and_nowhere_else():
     floor = entry(rows, "ab", "floor")._replace(is_floor=True)
     results = {r.name: r for r in analyse([entry(rows, "ab"), floor], rows) if isinstance(r, Analysis)}
     assert [name for name, result in results.items() if "floor" in result.series] == [
-        "types", "sessions", "tokens", "position", "updates", "topics",
+        "types", "sessions", "tokens", "position", "updates", "tellings", "topics",
     ]  # fmt: skip
 
 

@@ -95,7 +95,18 @@ def test_the_page_is_well_formed_and_has_all_parts(page):
         assert said in words
     sections = list(root.iter("section"))
     names = [{figure.get("id", "").rpartition("-")[2] for figure in section.iter("figure")} for section in sections]
-    everywhere = {"scores", "types", "sessions", "tokens", "position", "updates", "topics", "states", "stereotypes"}
+    everywhere = {
+        "scores",
+        "types",
+        "sessions",
+        "tokens",
+        "position",
+        "updates",
+        "tellings",
+        "topics",
+        "states",
+        "stereotypes",
+    }
     assert names[0] == {*everywhere, "calibration"}
     assert names[2] == {*everywhere, "letters"}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -97,8 +98,6 @@ def long(make_folder: Callable[..., Path]) -> Path:
 
 def wait_for_text(page: Page, selector: str, text: str) -> None:
     """Wait until an element has a text; `…` at its beginning or end stands for anything."""
-    import re
-
     from playwright.sync_api import expect
 
     # Not `wait_for_function`: it evaluates strings, which the page forbids.
@@ -128,8 +127,9 @@ def settle(page: Page) -> None:
 
 def listed(page: Page) -> int:
     """Return how many questions pass the filters."""
-    words = page.inner_text("#count").split(" (")[0].split(" of ")
-    return int(words[-1].replace(",", ""))
+    shown = re.match(r"(?:[\d,]*\d of )?([\d,]*\d)", page.inner_text("#count"))
+    assert shown
+    return int(shown[1].replace(",", ""))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -176,6 +176,22 @@ def test_filters_and_search_of_questions(visit, page_of, official):
     page.click("#list a")
     wait_for_text(page, "#detail .asked", rows[300]["user_question_or_message"])
     assert page.url.endswith(f"#32k/{rows[300]['question_id']}")
+
+
+def test_questions_are_filtered_by_how_their_evidence_is_told(visit, page_of, generated, dataset_folder, answers):
+    rows = read_questions(generated, "32k").to_pylist()
+    right = {row["question_id"] for row in rows if row["telling"] == "implied"}
+    chosen = {row["question_id"]: row["correct_answer"][1] if row["question_id"] in right else None for row in rows}
+    page = visit(page_of(generated, [answers(generated, chosen)]))
+    page.select_option("#run", "0")
+    for telling in ("implied", "named"):
+        page.select_option("#telling", telling)
+        assert listed(page) == sum(row["telling"] == telling for row in rows)
+        assert f", {100 * (telling == 'implied'):.1f} % right" in page.inner_text("#count")
+    page.click("#list a >> nth=0")
+    assert page.inner_text("#detail dt:text-is('telling') + dd") == "named"
+    assert "(named)" in page.inner_text("#told")
+    assert not visit(page_of(dataset_folder)).is_visible("#telling")
 
 
 def test_a_question_stands_at_its_point_with_its_options_beside(visit, page_of, generated):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ def test_every_question_is_in_one_file_with_its_options_and_its_context(generate
         row = rows[one["question_id"]]
         assert one["options"] == [option_text(option) for option in row["all_options"]]
         same = ("option_states", "evidence_message_indices", "answer_index", "end_index_in_shared_context", "topic")
+        same += ("telling", "evidence_tellings")
         assert {name: one[name] for name in same} == {name: row[name] for name in same}
         context = value(site, f"data/0/context-{one['context']}.js")
         messages = [
@@ -53,6 +55,21 @@ def test_every_question_is_in_one_file_with_its_options_and_its_context(generate
             for role, text in zip(context["role"], context["text"], strict=True)
         ]
         assert messages == contexts[row["shared_context_id"]]["messages"]
+
+
+def test_the_tellings_of_a_split_are_counted_in_a_fixed_order(generated, make_folder, dataset_folder):
+    rows = read_questions(generated, "32k").to_pylist()
+    counts = Counter(row["telling"] for row in rows)
+    (split,) = value(Site(generated), INDEX)["splits"]
+    assert [name for name, _ in split["tellings"]] == [
+        t for t in ("named", "paraphrased", "implied", "mixed") if counts[t]
+    ]
+    assert dict(split["tellings"]) == counts
+    hello = [{"role": "user", "content": "Hello."}]
+    (split,) = value(Site(make_folder(hello, [{"telling": t} for t in ("mixed", "named", "mixed")])), INDEX)["splits"]
+    assert split["tellings"] == [["named", 1], ["mixed", 2]]
+    (split,) = value(Site(dataset_folder), INDEX)["splits"]
+    assert split["tellings"] == [], "an imported release does not say"
 
 
 def test_a_text_is_stored_once_however_often_a_history_has_it(make_folder):

@@ -1,0 +1,134 @@
+"""The findings of `history.*`: what a reader makes of the history who counts, locates and matches words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from personamem_builder.audit.history.index import HistoryIndex
+from personamem_builder.audit.history.memoriser import Memory, memoriser_values
+from personamem_builder.audit.history.polarity import polarity_values
+from personamem_builder.audit.history.pooled import pooled_credits
+from personamem_builder.audit.history.reading import CHECKS as RULE_CHECKS
+from personamem_builder.audit.history.reading import Values, history_values
+from personamem_builder.audit.history.telling import CHECKS as TELLING_CHECKS
+from personamem_builder.audit.history.telling import OPENINGS, Messages
+from personamem_builder.audit.history.words import Assertion, asked_stems, assertions
+from personamem_builder.audit.records import AuditedSplit, Finding, accuracy_findings, not_made
+from personamem_builder.policies import best_credit
+from personamem_builder.schema import ContextRow
+
+POLARITY: Final = "history.polarity"
+UNNAMED: Final = "history.polarity_unnamed"
+POOLED: Final = "history.pooled"
+MEMORISER: Final = "history.memoriser"
+
+_END: Final = "end_index_in_shared_context"
+_EVIDENCE: Final = "evidence_message_indices"
+_NOT_NAMED: Final = frozenset({"paraphrased", "implied"})
+
+
+def history_findings(split: AuditedSplit, memory: Memory | None = None) -> list[Finding]:
+    """Return how far questions are answered by reading the history without understanding it.
+
+    - `history.last_mentioned` and the others of `reading.RULES`: the rule that takes the option whose words the user
+      mentioned last, first, most or least often; `..._by_anyone`: user or assistant did.
+      `history.most_mentioned_by_assistant`: the assistant most often.
+    - `history.best_match`, `best_match_bm25`: the option that matches a single message of the user best.
+    - `history.polarity`: the reader of `polarity.polarity_values`; `history.polarity_unnamed` is what it scores where
+      the evidence paraphrases or implies what the options name.
+    - `history.event_words`, `event_pairs`, `reply_words`, `reply_pairs`, `reply_openings`: how well evidence is told
+      from other messages, see `telling.Messages.findings`.
+    - `history.pooled`: the reader of `pooled.pooled_credits`, which sees no history.
+    - `history.memoriser`: the reader of `memoriser`, which has learned from datasets with other seeds.
+
+    Each is made overall, by question type, and by the way in which the evidence is told, where the rows say. Contexts
+    are read one at a time; a question whose context is missing is guessed.
+
+    Args:
+        split: The questions.
+        memory: What the memoriser learned; None where it has not.
+    """
+    pooled = _pooled_findings(split)
+    unread = [] if memory else not_made(split, "data with another seed", MEMORISER)
+    if split.contexts is None or split.lacking(_END):
+        needs = "contexts" if split.contexts is None else _END
+        checks = (*RULE_CHECKS, POLARITY, UNNAMED, *TELLING_CHECKS, OPENINGS, *((MEMORISER,) if memory else ()))
+        return [*not_made(split, needs, *checks), *pooled, *unread]
+    options = [assertions(row) for row in split.rows]
+    messages = None if split.lacking(_EVIDENCE) or not _has_evidence(split) else Messages(split, _named(split, options))
+    credits_: dict[str, list[float]] = {
+        check: [1 / len(row["all_options"]) for row in split.rows]
+        for check in (*RULE_CHECKS, POLARITY, *((MEMORISER,) if memory else ()))
+    }
+    asked = split.asked
+    for context in split.contexts():
+        own = asked.get(context["shared_context_id"], ())
+        if messages is not None:
+            messages.add(context)
+        for i, check, values in _read(split, options, context, own, memory):
+            credits_[check][i] = best_credit(values, split.rows[i]["answer_index"])
+    found = [
+        finding for check in credits_ for finding in accuracy_findings(check, split, credits_[check], by_telling=True)
+    ]
+    return [
+        *found,
+        *_unnamed_findings(split, credits_[POLARITY]),
+        *_telling_findings(split, messages),
+        *pooled,
+        *unread,
+    ]
+
+
+def _read(
+    split: AuditedSplit,
+    options: Sequence[Sequence[Assertion]],
+    context: ContextRow,
+    own: Sequence[int],
+    memory: Memory | None,
+) -> Iterator[tuple[int, str, Values]]:
+    """Yield what each check gives to the options of each question of a context."""
+    if not own:
+        return
+    asked = {i: asked_stems(split.rows[i]) for i in own}
+    stems = {stem for i in own for option in options[i] for stem in option.stems}
+    end = max(split.rows[i][_END] for i in own)
+    index = HistoryIndex(context["messages"][:end], stems.union(*asked.values()))
+    for i in own:
+        row = split.rows[i]
+        for check, values in history_values(index, options[i], row[_END]).items():
+            yield i, check, values
+        yield i, POLARITY, polarity_values(row["question_type"], index, options[i], asked[i], row[_END])
+    if memory is not None:
+        rows, words = [split.rows[i] for i in own], [asked[i] for i in own]
+        remembered = memoriser_values(rows, [options[i] for i in own], words, context, memory)
+        yield from ((i, MEMORISER, values) for i, values in zip(own, remembered, strict=True))
+
+
+def _has_evidence(split: AuditedSplit) -> bool:
+    return any(row[_EVIDENCE] for row in split.rows)
+
+
+def _named(split: AuditedSplit, options: Sequence[Sequence[Assertion]]) -> dict[int, set[str]]:
+    """Return for each persona the stems of what the options of its questions assert."""
+    named: dict[int, set[str]] = {}
+    for row, own in zip(split.rows, options, strict=True):
+        named.setdefault(row["persona_id"], set()).update(stem for option in own for stem in option.stems)
+    return named
+
+
+def _unnamed_findings(split: AuditedSplit, credits_: Sequence[float]) -> list[Finding]:
+    chosen = [i for telling, own in split.tellings.items() if telling in _NOT_NAMED for i in own]
+    if not chosen:
+        return not_made(split, "evidence that does not name things", UNNAMED)
+    return accuracy_findings(UNNAMED, split.part(chosen), [credits_[i] for i in chosen])
+
+
+def _telling_findings(split: AuditedSplit, messages: Messages | None) -> list[Finding]:
+    return not_made(split, "evidence", *TELLING_CHECKS, OPENINGS) if messages is None else messages.findings()
+
+
+def _pooled_findings(split: AuditedSplit) -> list[Finding]:
+    if len(set(split.personas)) < 2:
+        return not_made(split, "two personas", POOLED)
+    return accuracy_findings(POOLED, split, pooled_credits(split), by_telling=True)
