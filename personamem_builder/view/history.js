@@ -96,8 +96,9 @@ function showMessage(message) {
   const to = Math.max(0, Math.min(message, context.length - 1));
   openPane("history");
   chat.scrollTo(itemOf(to));
-  const node = chat.nodes.get(itemOf(to));
-  node?.classList.add("reached");
+  // What was reached before may still be in sight.
+  for (const node of chat.nodes.values()) node.classList.remove("reached");
+  chat.nodes.get(itemOf(to))?.classList.add("reached");
   $("message").value = to;
 }
 
