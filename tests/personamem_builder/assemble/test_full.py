@@ -64,7 +64,7 @@ def test_rows_and_types(full: RunStore, split: str) -> None:
     types = {question.question_id: question.question_type for question in full.read("questions", Question)}
     asked = rows(full, split)
     counts = Counter(types[row.source_question_id] for row in asked)
-    assert len(asked) >= math.floor(ROWS[split] * 4 / 20)
+    assert len(asked) >= math.floor(0.95 * ROWS[split] * 4 / 20)  # a question is asked again seldom
     assert len({row.question_id for row in asked}) == len(asked)
     assert all(counts[name] >= 0.05 * len(asked) for name in QUESTION_TYPES), counts
 

@@ -11,19 +11,21 @@ from typing import Any
 import pytest
 from loopback_llm import LoopbackLLM, Reply
 from scripted_model import GoodModel
-from small_leaks import LENIENT, is_leaky, leaky_work, plant, questions_of
+from small_leaks import is_leaky, leaky_work, plant, questions_of
 from small_runs import contents
 
 from generation.llm.backends import parse_backend
 from generation.llm.client import Client
 from generation.pipeline import STAGES
 from generation.store import RunStore
+from personamem_builder.audit.gates import Gate, Limit
 from personamem_builder.refine.clients import Clients
 from personamem_builder.refine.drafts import read_drafts
 from personamem_builder.refine.refine import Settings, refine
 from personamem_builder.refine.rewrite import ReseededBackend, rewrite
 
-SETTINGS = Settings(1, LENIENT, writer="openai:parrot")
+GATES = {"probe.*": Gate(all=Limit(max_above_chance=0.1))}
+SETTINGS = Settings(1, GATES, writer="openai:parrot")
 
 
 @pytest.fixture(scope="module")
