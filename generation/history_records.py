@@ -178,6 +178,13 @@ class TopicHistory(Record):
     mentions: tuple[Mention, ...]
     sessions: tuple[SessionPlan, ...]
 
+    @model_validator(mode="after")
+    def _knows_what_is_told(self) -> Self:
+        known = {event.event_id for event in self.events} | {mention.mention_id for mention in self.mentions}
+        if unknown := [id_ for session in self.sessions for id_ in session.told if id_ not in known]:
+            raise ValueError(f"a session tells {unknown[0]}, which is neither an event nor a mention")
+        return self
+
     def chain(self, preference_id: str, period: int) -> list[Event]:
         """Return the events of a preference up to a period, in order."""
         return [e for e in self.events if e.preference_id == preference_id and e.period <= period]

@@ -148,7 +148,11 @@ def read_persona(store: RunStore, spans: PersonaSpans) -> PersonaRecords:
     def read(stage: str, kind: type[R]) -> Iterator[R]:
         return read_records(store.path(stage), kind, spans.stages[stage])
 
-    [history] = read("histories", History)
+    histories = list(read("histories", History))
+    if len(histories) != 1:
+        found = f"{len(histories)} histories of persona {spans.persona.persona_id}"
+        raise UserError(f"{store.path('histories')} holds {found}", "delete the file, and generate again")
+    [history] = histories
     told = {
         session.session_id: Conversation(session.session_id, session.messages) for session in read("sessions", Session)
     }

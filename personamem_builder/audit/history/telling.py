@@ -17,7 +17,7 @@ from sklearn.model_selection import GroupKFold
 from personamem_builder.audit.history.index import USER
 from personamem_builder.audit.history.words import stem
 from personamem_builder.audit.records import AuditedSplit, Finding, not_made
-from personamem_builder.schema import ContextRow, numbered_sessions
+from personamem_builder.schema import ContextRow
 from personamem_builder.statistics import simultaneous_interval, standard_error
 
 CHECKS: Final = tuple(f"history.{name}" for name in ("event_words", "event_pairs", "reply_words", "reply_pairs"))
@@ -111,9 +111,12 @@ class Messages:
 
 
 def _outside_fillers(context: ContextRow) -> list[int]:
-    sessions = numbered_sessions(context)
-    ends = [*(session.start for session in sessions[1:]), len(context["messages"])]
-    return [i for session, end in zip(sessions, ends, strict=True) if session.number for i in range(session.start, end)]
+    """Return the messages that stand in no filler; where lists of a damaged context differ, those of whole sessions."""
+    starts, topics = context["session_starts"], context["session_topics"]
+    ends = [*starts[1:], len(context["messages"])]
+    known = any(topics)  # an imported release has an empty topic for each session
+    parts = zip(starts, ends, topics, strict=False)
+    return [i for start, end, topic in parts if topic or not known for i in range(start, min(end, ends[-1]))]
 
 
 def _drawn(own: Mapping[bytes, Told]) -> dict[bytes, Told]:
