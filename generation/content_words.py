@@ -38,7 +38,7 @@ def content_stems(text: str) -> frozenset[str]:
     return frozenset(_stem(word) for word in words if len(word) >= _SHORTEST and word not in _EVERYDAY)
 
 
-def named_all_the_same(one: ToldFacts, facts: SessionFacts, message: str) -> Iterator[tuple[str, frozenset[str]]]:
+def unwanted_names(one: ToldFacts, facts: SessionFacts, message: str) -> Iterator[tuple[str, frozenset[str]]]:
     """Yield what a message names although it is to tell it in other words, with the words by which it does.
 
     It names a thing by most of the words that only it has, among those of its kind that the session tells: a single

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
-from generation.content_words import named_all_the_same
+from generation.content_words import unwanted_names
 from generation.grammar import mentions
 from generation.history_records import Whose
 from generation.llm.client import Client, Request
@@ -73,7 +73,7 @@ def wording_faults(reply: SessionReply, facts: SessionFacts) -> list[str]:
             faults += [
                 f"turn {number}: {one['told_id']} is to be told without the words of {text!r}, but the user's message "
                 f"has {', '.join(f'{stem}…' for stem in sorted(shared))}"
-                for text, shared in named_all_the_same(one, facts, turn.user)
+                for text, shared in unwanted_names(one, facts, turn.user)
             ]
     faults += _offer_faults(reply, facts)
     return faults + [fault for role in AIMS for fault in too_long(_texts(reply, role), role)]

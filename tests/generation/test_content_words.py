@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from generation.content_words import content_stems, named_all_the_same
+from generation.content_words import content_stems, unwanted_names
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,6 @@ def facts(**more: Any) -> Any:
 def test_a_message_names_a_thing_by_most_of_the_words_that_only_it_has(
     which: int, message: str, named: set[str]
 ) -> None:
-    found = dict(named_all_the_same(facts()["told"][which], facts(), message))
+    found = dict(unwanted_names(facts()["told"][which], facts(), message))
     assert set(found) == named
     assert all(found.values())

@@ -11,7 +11,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from generation.banks.life import LifeEvent
 from generation.banks.load import Banks
 from generation.banks.topic import Talk, TopicBank
-from generation.content_words import named_all_the_same
+from generation.content_words import unwanted_names
 from generation.grammar import expand
 from generation.llm.offline.told_words import ToldWords
 from generation.request_facts import LifeEventFacts, SessionFacts, ToldFacts
@@ -168,7 +168,7 @@ class _Writer:
         talk = next(self._talks) if asks else None
         for attempt in range(_TRIES):
             exchange = self._drawn_message(told, talk if attempt < _TRIES // 2 else None, last)
-            if not any(any(named_all_the_same(one, self._facts, exchange.user)) for one in told):
+            if not any(any(unwanted_names(one, self._facts, exchange.user)) for one in told):
                 break
         return exchange
 

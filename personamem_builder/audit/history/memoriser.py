@@ -17,7 +17,7 @@ from typing import Final
 
 from generation.errors import UserError
 from personamem_builder.audit.history.index import USER, HistoryIndex
-from personamem_builder.audit.history.polarity import lexicon_tone, parted, polarity_values
+from personamem_builder.audit.history.polarity import IDEAS, lexicon_tone, parted, polarity_values
 from personamem_builder.audit.history.reading import Values
 from personamem_builder.audit.history.words import Assertion, assertions, stem, tells
 from personamem_builder.audit.inputs import read_splits
@@ -25,7 +25,6 @@ from personamem_builder.audit.records import AuditedSplit
 from personamem_builder.schema import ContextRow, Message, QuestionRow
 
 GENERALIZE: Final = "generalize_to_new_scenarios"
-IDEAS: Final = "suggest_new_ideas"
 
 _WORD: Final = re.compile(r"\w+")
 _LIKE_ENOUGH: Final = 0.5

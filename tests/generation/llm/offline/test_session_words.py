@@ -16,7 +16,7 @@ from small_banks import TOPICS, small_banks
 from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
 from generation.config import MAX_TOLD, Config
-from generation.content_words import named_all_the_same
+from generation.content_words import unwanted_names
 from generation.grammar import mentions, pattern
 from generation.llm.client import Client
 from generation.llm.offline.backend import OfflineBackend
@@ -133,7 +133,7 @@ def test_each_offer_stands_in_one_reply_in_its_order(talks: list[Talk]) -> None:
 def test_what_is_told_in_other_words_is_not_named_by_the_rest_of_the_message(talks: list[Talk]) -> None:
     for talk in talks:
         for one, turn in talk.told():
-            assert not dict(named_all_the_same(one, talk.facts, turn.user)), turn.user  # type: ignore[arg-type]
+            assert not dict(unwanted_names(one, talk.facts, turn.user)), turn.user  # type: ignore[arg-type]
 
 
 def _any_matches(templates: list[str], text: str) -> bool:
