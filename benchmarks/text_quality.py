@@ -1,10 +1,11 @@
 """How varied the text of the offline backend is, beside that of the official release.
 
-    python benchmarks/text_quality.py                      # generates examples/full.yaml and measures it
+    python benchmarks/text_quality.py                      # generates examples/full.yaml twice and measures it
     python benchmarks/text_quality.py --run runs/full      # measures a run that is there
 
-Distinct sessions are drawn until they hold 500,000 words; the official 32k split holds 527,291. The xz ratio is the
-size of the text over its size after `xz -9e`.
+Distinct sessions are drawn until they hold 500,000 words; the official 32k split holds about as many. The xz ratio is
+the size of the text over its size after `xz -9e`. A sentence of four words or more recurs if it stands verbatim in a
+run of another seed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import lzma
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -22,21 +23,25 @@ from typing import NamedTuple
 from support.measure import FULL_CONFIG, Target, add_release, argument_parser, conclude, print_table
 from support.runs import generate_run
 
+from generation.prose import prose_faults
 from generation.records import Session
 from generation.seeds import rng_for
 from generation.store import RunStore
-from generation.tokenizer import load_encoding
 from personamem_builder.official.contexts_jsonl import read_contexts
 from personamem_builder.official.faults import Faults
 
 WORDS = 500_000
+SHORTEST = 4  # words of a sentence that is looked for in another run
+OTHER_SEED = 1
 WORD = re.compile(r"[\w'’-]+")
+SENTENCE = re.compile(r"(?<=[.!?…])\s+")
+LABEL = re.compile(r"^(?:User|Assistant): ")  # before each message of the official release
 
 Conversation = Sequence[tuple[str, str]]  # (role, text)
 
 
 class Quality(NamedTuple):
-    """The figures of a corpus."""
+    """The figures of a corpus; lengths of messages are in words, from the first decile to the ninth."""
 
     sessions: int
     words: int
@@ -44,8 +49,10 @@ class Quality(NamedTuple):
     distinct_3grams: float
     xz_ratio: float
     repeated_user_messages: int
-    user_tokens: float
-    assistant_tokens: float
+    user_message_deciles: str
+    assistant_message_deciles: str
+    sentences: int
+    faults_of_english: int
 
 
 def quality(conversations: Iterable[Conversation]) -> Quality:
@@ -54,8 +61,7 @@ def quality(conversations: Iterable[Conversation]) -> Quality:
     said: Counter[str] = Counter()
     grams: set[tuple[str, ...]] = set()
     vocabulary: set[str] = set()
-    tokens: dict[str, list[int]] = {"user": [], "assistant": []}
-    encoding, _ = load_encoding()
+    lengths: dict[str, list[int]] = {"user": [], "assistant": []}
     words = sessions = 0
     for conversation in conversations:
         sessions += 1
@@ -65,7 +71,7 @@ def quality(conversations: Iterable[Conversation]) -> Quality:
             words += len(found)
             vocabulary.update(found)
             grams.update(zip(found, islice(found, 1, None), islice(found, 2, None), strict=False))
-            tokens.setdefault(role, []).append(len(encoding.encode_ordinary(text)))
+            lengths.setdefault(role, []).append(len(found))
             said.update([text] if role == "user" else [])
     raw = "\n".join(texts).encode()
     return Quality(
@@ -75,9 +81,17 @@ def quality(conversations: Iterable[Conversation]) -> Quality:
         distinct_3grams=len(grams) / words,
         xz_ratio=len(raw) / len(lzma.compress(raw, preset=9 | lzma.PRESET_EXTREME)),
         repeated_user_messages=sum(count - 1 for count in said.values()),
-        user_tokens=sum(tokens["user"]) / len(tokens["user"]),
-        assistant_tokens=sum(tokens["assistant"]) / len(tokens["assistant"]),
+        user_message_deciles=deciles(lengths["user"]),
+        assistant_message_deciles=deciles(lengths["assistant"]),
+        sentences=sum(len(SENTENCE.split(text)) for text in texts),
+        faults_of_english=sum(1 for text in texts for _ in prose_faults(text)),
     )
+
+
+def deciles(lengths: Sequence[int]) -> str:
+    """Return the first to the ninth decile."""
+    ordered = sorted(lengths)
+    return " ".join(str(ordered[len(ordered) * tenth // 10]) for tenth in range(1, 10))
 
 
 def generated(sessions: Sequence[Session], words: int) -> list[Conversation]:
@@ -105,14 +119,30 @@ def official(release: Path) -> list[Conversation] | None:
                     sessions[tuple(session)] = None
                 session = []
             else:
-                session.append((message["role"], message["content"]))
+                session.append((message["role"], LABEL.sub("", message["content"])))
     return list(sessions)
 
 
-def run_of(arguments: argparse.Namespace, folder: str) -> RunStore:
-    """Return the run to measure, made if there is none."""
-    smaller = {"personas": 3, "fillers": 0} if arguments.quick else {}
-    return generate_run(arguments.run or Path(folder) / "run", 2, arguments.config, **smaller)[0]
+def sentences(sessions: Iterable[Session], role: str) -> Iterator[str]:
+    """Yield the sentences of a speaker that have four words or more."""
+    for session in sessions:
+        for message in session.messages:
+            if message.role == role:
+                yield from (text for text in SENTENCE.split(message.content) if len(text.split()) >= SHORTEST)
+
+
+def recurring(sessions: Sequence[Session], others: Sequence[Session], role: str) -> float:
+    """Return the share of a speaker's sentences that stand verbatim in other sessions."""
+    known = set(sentences(others, role))
+    own = [text in known for text in sentences(sessions, role)]
+    return sum(own) / len(own)
+
+
+def run_of(arguments: argparse.Namespace, folder: str, **changes: object) -> RunStore:
+    """Return a run, made if there is none."""
+    smaller = {"personas": 3, "fillers": 0} if arguments.quick else {"fillers": 0}
+    where = Path(folder) / f"run{len(changes)}" if changes or arguments.run is None else arguments.run
+    return generate_run(where, 2, arguments.config, **smaller, **changes)[0]
 
 
 def main() -> None:
@@ -124,33 +154,40 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         sessions = list(run_of(arguments, folder).read("sessions", Session))
+        others = list(run_of(arguments, folder, seed=OTHER_SEED).read("sessions", Session))
     everything = Counter(m.content for session in sessions for m in session.messages if m.role == "user")
     ours = quality(generated(sessions, WORDS))
     columns = {"offline backend": ours}
     if (found := official(arguments.release)) is not None:
         columns["official 32k"] = quality(found)
-    print_table(
-        "text",
-        ["", *columns],
-        [
-            [name.replace("_", " "), *(_shown(getattr(column, name)) for column in columns.values())]
-            for name in Quality._fields
-        ],
-    )
+    rows = [
+        [name.replace("_", " "), *(_shown(getattr(column, name)) for column in columns.values())]
+        for name in Quality._fields
+    ]
+    shares = {role: recurring(sessions, others, role) for role in ("user", "assistant")}
+    rows += [
+        [f"{role} sentences that recur in another seed", f"{share:.3f}", *["-"] * (len(columns) - 1)]
+        for role, share in shares.items()
+    ]
+    print_table("text", ["", *columns], rows)
     conclude(
         arguments,
         [
-            Target("6,000 over distinct words", 6_000 / ours.distinct_words, 1.0, ""),
-            Target("0.30 over distinct 3-grams per word", 0.30 / ours.distinct_3grams, 1.0, ""),
-            Target("xz ratio", ours.xz_ratio, 9.0, ""),
+            Target("14,000 over distinct words", 14_000 / ours.distinct_words, 1.0, ""),
+            Target("0.50 over distinct 3-grams per word", 0.50 / ours.distinct_3grams, 1.0, ""),
+            Target("xz ratio", ours.xz_ratio, 5.2, ""),
+            Target("user sentences that recur in another seed", shares["user"], 0.4, ""),
+            Target("assistant sentences that recur in another seed", shares["assistant"], 0.5, ""),
             Target("user messages that repeat, of those drawn", ours.repeated_user_messages, 0, ""),
             Target("user messages that repeat, of the whole run", sum(n - 1 for n in everything.values()), 0, ""),
         ],
-        {name: column._asdict() for name, column in columns.items()},
+        {**{name: column._asdict() for name, column in columns.items()}, "recurring": shares},
     )
 
 
-def _shown(value: float) -> str:
+def _shown(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
     return f"{value:,}" if isinstance(value, int) else f"{value:.3f}" if value < 1 else f"{value:,.1f}"
 
 

@@ -18,11 +18,17 @@ from generation.yaml_reading import read_yaml
 MAX_UPDATES: Final = 3
 """How often one preference changes at most (the paper's limit)."""
 
-LIFE_EVENTS: Final = 3
+LIFE_EVENTS: Final = 1
 """Events of the general history that a session speaks of at most."""
 
-MAX_TOLD: Final = 3
-"""Events and mentions that one message tells at most."""
+MAX_TOLD: Final = 4
+"""Events and mentions that one message tells at most: all that options of one question assert."""
+
+TURNS_OF_A_THREAD: Final = 2
+"""Exchanges that a stretch of chat about one concern has at least, where there is room."""
+
+FREE_SHARE: Final = 0.1
+"""Of the exchanges of a session, those that tell nothing, of the user or of others."""
 
 OPTIONS: Final = 4
 """Of a question. Where the user tells one of the things that they assert, the others are told too."""
@@ -42,8 +48,8 @@ class Turns(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    min: _Whole = Field(default=22, ge=1, le=_MOST)
-    max: _Whole = Field(default=26, ge=1, le=_MOST)
+    min: _Whole = Field(default=20, ge=1, le=_MOST)
+    max: _Whole = Field(default=24, ge=1, le=_MOST)
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -126,7 +132,7 @@ class Config(BaseModel):
     items_per_topic: _Whole = Field(default=12, ge=3, le=_MOST)
     slots_per_topic: _Whole = Field(default=4, ge=1, le=_MOST)
     facts_per_topic: _Whole = Field(default=3, ge=1, le=_MOST)
-    updates_per_topic: _Whole = Field(default=8, ge=0, le=_MOST)
+    updates_per_topic: _Whole = Field(default=5, ge=0, le=_MOST)
     tellings: dict[Telling, Annotated[_Real, Field(ge=0, le=1_000_000)]] = Field(default={}, validate_default=True)
     turns_per_session: Turns = Turns()
     questions_per_topic: dict[QuestionType, Annotated[_Whole, Field(le=_MOST)]] = Field(

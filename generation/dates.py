@@ -69,7 +69,7 @@ def spoken_past(date: dt.date, today: dt.date, rng: random.Random) -> str:
         return rng.choice(_within_two_weeks(date, today))
     if days < 46:
         weeks = round(days / 7)
-        return rng.choice([f"{_NUMBERS[weeks - 1]} weeks ago", f"some {_NUMBERS[weeks - 1]} weeks back", _part(date)])
+        return rng.choice([f"{_NUMBERS[weeks - 1]} weeks ago", _part(date)])
     if days < 330:
         months = max(2, round(days / 30.4))
         return rng.choice(
@@ -84,17 +84,47 @@ def spoken_past(date: dt.date, today: dt.date, rng: random.Random) -> str:
     return rng.choice(forms if date.year == today.year else [*forms, f"back in {date.year}"])
 
 
+class DatePhrases:
+    """How someone who speaks on a day refers to earlier days: each has one phrase, and no two days share one.
+
+    Args:
+        today: The day.
+        rng: Decides.
+    """
+
+    def __init__(self, today: dt.date, rng: random.Random) -> None:
+        self._today = today
+        self._rng = rng
+        self._phrases: dict[dt.date, str] = {}
+
+    def phrase(self, date: dt.date) -> str:
+        """Return the phrase for a day."""
+        if date not in self._phrases:
+            taken = set(self._phrases.values())
+            for _ in range(_TRIES):
+                phrase = spoken_past(date, self._today, self._rng)
+                if phrase not in taken:
+                    break
+            else:
+                phrase = f"on {spoken_day(date)}"
+            self._phrases[date] = phrase
+        return self._phrases[date]
+
+
+_TRIES: Final = 8
+
+
 def _within_two_weeks(date: dt.date, today: dt.date) -> list[str]:
     days = (today - date).days
     day = _DAYS[date.weekday()]
     if days == 0:
         return ["this morning", "earlier today", "a few hours ago"]
     if days == 1:
-        return ["yesterday", "only yesterday", "yesterday afternoon"]
+        return ["yesterday", "yesterday afternoon"]
     if days < 7:
-        return [f"last {day}", f"on {day}", "the other day"]
-    week = "last week" if days <= 7 + today.weekday() else "the week before last"
-    return [week, f"on {day} of {week}", f"a week ago last {day}" if days > 7 else "a week ago"]
+        return [f"last {day}", f"on {day}"]
+    week = "of last week" if days <= 7 + today.weekday() else "of the week before last"
+    return [f"on {day} {week}", f"a week ago last {day}" if days > 7 else "a week ago"]
 
 
 def _part(date: dt.date) -> str:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 
 _TOKEN: Final = re.compile(r"\[|\]|\||\{[a-z_0-9]+\}|[^\[\]|{}]+|.", re.DOTALL)
 _BLANKS: Final = re.compile(r" {2,}")
+_BEFORE_SIGNS: Final = re.compile(r" (?=[.,;:!?](?: |$))")
 _SENTENCE_START: Final = re.compile(r"(^|[.!?] )([a-z])")
 
 
@@ -87,7 +88,7 @@ def expand_phrase(template: str, rng: random.Random, **slots: str) -> str:
     """Return one expansion of a template, as it stands: for a part of a sentence."""
     out: list[str] = []
     _expand(parse(template), rng, slots, out)
-    return _BLANKS.sub(" ", "".join(out)).strip()
+    return _BEFORE_SIGNS.sub("", _BLANKS.sub(" ", "".join(out))).strip()
 
 
 def _expand(sequence: _Sequence, rng: random.Random, slots: dict[str, str], out: list[str]) -> None:
@@ -151,16 +152,21 @@ def _regex(sequence: _Sequence, slots: Mapping[str, str] | None = None) -> str:
         elif isinstance(part, _Slot):
             parts.append(_slot_regex(part.name, slots))
         else:
-            parts.append("(?:" + "|".join(_regex(branch) for branch in part.branches) + ")")
+            # The longest first: where one branch begins like another, as much is read as can be.
+            branches = sorted((_regex(branch) for branch in part.branches), key=len, reverse=True)
+            parts.append(f"(?:{'|'.join(branches)})")
     return "".join(parts)
 
 
+ANYTHING: Final = ".{1,200}?"
+"""What stands in a pattern for a slot."""
+
+
 def _slot_regex(name: str, slots: Mapping[str, str] | None) -> str:
-    anything = r".{1,200}?"
     if slots is None:
-        return anything
+        return ANYTHING
     # Blanks may be none in a pattern, and a slot is filled with whole words.
-    return rf"(?<!\w)(?P<{name}>{slots.get(name, anything)})(?!\w)"
+    return rf"(?<!\w)(?P<{name}>{slots.get(name, ANYTHING)})(?!\w)"
 
 
 def may_mention(template: str, phrase: str) -> bool:
@@ -205,3 +211,16 @@ def mentions(text: str, phrase: str) -> bool:
             return True
         at = text.find(phrase, at + 1)
     return False
+
+
+_DETAIL: Final = re.compile(r"<([^<>]*)>")
+
+
+def without_details(template: str, keeps: Callable[[], bool]) -> str:
+    """Return a template without its `<details>`, but for those that are kept.
+
+    Args:
+        template: Details are not nested.
+        keeps: Is called for each detail, from left to right.
+    """
+    return _DETAIL.sub(lambda match: match[1] if keeps() else "", template)

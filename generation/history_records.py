@@ -42,7 +42,7 @@ class Event(Record):
         state: What it sets it to: `like` or `dislike`, a value, a fact, or items (see `tried_items`).
         telling: How the turn tells it.
         previous_event_id: The event whose state this one replaces; None for a first state.
-        reason: Why the state changed, in the second person; None for a first state.
+        reason: Why the state changed, of nobody in particular; None for a first state.
         motive: What the reason shows.
     """
 
@@ -148,7 +148,7 @@ class SessionPlan(Record):
         period: Index into the periods of the topic.
         date: The day of the session; no event of it is later.
         event_ids: Events it tells, in order of date.
-        told: Events and mentions, in order of date.
+        threads: Events and mentions, in order of date: those of each stretch of chat that tells something.
         offers: What the assistant names in passing.
     """
 
@@ -156,8 +156,13 @@ class SessionPlan(Record):
     period: int
     date: dt.date
     event_ids: tuple[str, ...]
-    told: tuple[str, ...]
+    threads: tuple[tuple[str, ...], ...]
     offers: tuple[Offer, ...]
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Events and mentions, in order of date."""
+        return tuple(id_ for thread in self.threads for id_ in thread)
 
 
 class TopicHistory(Record):

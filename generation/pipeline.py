@@ -32,7 +32,7 @@ from generation.stages.questions import write_question
 from generation.stages.sessions import session_tasks, write_session
 from generation.store import FailedItem, RunStore
 
-FORMAT_VERSION: Final = 3
+FORMAT_VERSION: Final = 4
 """Raised when the same configuration and banks give other records than before."""
 
 ATTEMPTS: Final = 3
@@ -69,7 +69,7 @@ class RunInputs(NamedTuple):
 
     def fingerprint(self) -> dict[str, Any]:
         """Return everything that shapes the records, by key."""
-        draw_personas(self.config, self.banks.people)  # a faulty persona_source is refused before there is a folder
+        draw_personas(self.config, self.banks)  # a faulty persona_source is refused before there is a folder
         config = self.config.model_dump(mode="json", exclude={"llm"})
         names = {stage: self.stage_backends.get(stage, self.backend) for stage in STAGES}
         if any(not self.backend_of(stage).is_offline for stage in STAGES):
@@ -165,7 +165,7 @@ def generate(work: RunInputs, store: RunStore, workers: int = 1, budget: float |
     config, banks = work.config, work.banks
     said = f"what was finished is kept in {store.folder}; the same command goes on from there"
     with kept_if_interrupted(said), store.writing(), _Runner(work, store, workers, budget) as runner:
-        runner.run("personas", draw_personas(config, banks.people))
+        runner.run("personas", draw_personas(config, banks))
         personas = {persona.persona_id: persona for persona in store.read("personas", Persona)}
         runner.run("histories", [draw_history(config, persona, banks) for persona in personas.values()])
         pairs = [(personas[h.persona_id], h) for h in store.read("histories", History)]

@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from generation.banks.topic import Slot, TopicBank
-from generation.config import MAX_UPDATES, OPTIONS, TRIED, Config
+from generation.banks.topic import FactKind, Slot, TopicBank
+from generation.config import MAX_UPDATES, OPTIONS, TRIED, TURNS_OF_A_THREAD, Config
 from generation.history_records import Preference, PreferenceKind, tried_state
 from generation.records import STANCES, Persona, Telling, content_id
+from generation.seeds import rng_for
 from generation.tokenizer import token_length
 
 _MAX_SPREAD: Final = 3  # tokens between the longest and the shortest candidate of a slot or a fact
@@ -65,13 +66,13 @@ def draw_plans(config: Config, persona: Persona, bank: TopicBank, rng: random.Ra
         own, partner = next(items), next(items)
         first = rng.randrange(2)
         states = [STANCES[(first + i) % 2] for i in range(count + 1)]
-        plans.append(plan(states, _preference(persona, bank, "item", own, sorted([own, partner]))))
+        plans.append(plan(states, make_preference(persona, bank, "item", own, sorted([own, partner]))))
     for kind in rng.sample(bank.facts, config.facts_per_topic):
-        candidates = _candidates([fact.recalled for fact in kind.facts], rng)
-        plans.append(plan([rng.choice(candidates)], _preference(persona, bank, "fact", kind.id, candidates)))
+        own, candidates = _dealt_fact(config, persona, bank, kind)
+        plans.append(plan([own], make_preference(persona, bank, "fact", kind.id, candidates)))
     for _ in range(config.trial_groups):
         group = [next(items) for _ in range(OPTIONS)]
-        preference = _preference(persona, bank, "trial", "", sorted(group))
+        preference = make_preference(persona, bank, "trial", "", sorted(group))
         plans.append(plan([tried_state(group[:TRIED])], preference))
     return _schedule(plans, config, rng)
 
@@ -105,20 +106,21 @@ def _share_updates(config: Config, slots: int, items: int, rng: random.Random) -
 def _slot_states(
     persona: Persona, bank: TopicBank, slot: Slot, updates: int, rng: random.Random
 ) -> tuple[Preference, list[str]]:
-    phrases = [value.phrase for value in slot.values]
-    marked = stereotyped(slot, persona)
+    # Whatever moves the user, it speaks against none of the four: so a reason fits all of them, and tells none.
+    phrases = [value.phrase for value in slot.values if not set(value.against) & set(persona.motives)]
+    marked = stereotyped(slot, persona) & set(phrases)
     unmarked = [phrase for phrase in phrases if phrase not in marked]
     if marked and len(unmarked) >= OPTIONS - 1:
         # Exactly one of the four follows a stereotype, and the shuffle below gives it each part equally often.
-        candidates = _candidates(unmarked, rng, beside=sorted(marked))
+        candidates = draw_candidates(unmarked, rng, beside=sorted(marked))
     else:
-        candidates = _candidates(phrases, rng)
+        candidates = draw_candidates(phrases, rng)
     roles = dict(zip("ABCD", rng.sample(candidates, len(candidates)), strict=True))
     states = [roles[letter] for letter in rng.choice(_PATTERNS[updates])]
-    return _preference(persona, bank, "slot", slot.id, candidates), states
+    return make_preference(persona, bank, "slot", slot.id, candidates), states
 
 
-def _candidates(phrases: Sequence[str], rng: random.Random, beside: Sequence[str] = ()) -> list[str]:
+def draw_candidates(phrases: Sequence[str], rng: random.Random, beside: Sequence[str] = ()) -> list[str]:
     """Draw four phrases of about equal length, one of them from `beside` if there is any.
 
     The set is drawn before anything decides which of the four the user holds, so its lengths cannot tell.
@@ -138,9 +140,26 @@ def _candidates(phrases: Sequence[str], rng: random.Random, beside: Sequence[str
     return sorted(best)
 
 
-def _preference(
+def _dealt_fact(config: Config, persona: Persona, bank: TopicBank, kind: FactKind) -> tuple[str, list[str]]:
+    """Return what happened to a user, and four facts of about equal length with it, that one among them.
+
+    Facts are dealt to users in turn, so that of as many users as there are facts none has another's. Users share their
+    four with those to whom the other three happened: so of four each is right equally often.
+    """
+    facts = [fact.recalled for fact in kind.facts]
+    groups = len(facts) // OPTIONS
+    rounds, place = divmod(persona.persona_id, groups * OPTIONS)
+    rng = rng_for(config.seed, "facts", bank.id, kind.id, rounds)
+    order = sorted(rng.sample(facts, groups * OPTIONS), key=lambda fact: token_length(fact) + 2 * rng.random())
+    group = order[place // OPTIONS * OPTIONS :][:OPTIONS]
+    own = rng_for(config.seed, "fact", bank.id, kind.id, rounds, place // OPTIONS).sample(group, OPTIONS)
+    return own[place % OPTIONS], sorted(group)
+
+
+def make_preference(
     persona: Persona, bank: TopicBank, kind: PreferenceKind, subject: str, candidates: Sequence[str]
 ) -> Preference:
+    """Return a preference of a persona in a topic, with its id."""
     return Preference(
         preference_id=content_id("preference", persona.persona_id, bank.id, kind, subject or candidates),
         kind=kind,
@@ -162,7 +181,7 @@ def _schedule(plans: Sequence[PreferencePlan], config: Config, rng: random.Rando
             periods = [min(load, key=lambda period: load[period])]
         load.update(periods)
         scheduled.append(plan._replace(periods=tuple(periods)))
-    fits = OPTIONS * max(load.values()) <= config.turns_per_session.min
+    fits = TURNS_OF_A_THREAD * max(load.values()) <= config.turns_per_session.min
     return scheduled if fits else _schedule_evenly(scheduled, config, rng)
 
 

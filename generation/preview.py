@@ -50,7 +50,7 @@ class Sample(NamedTuple):
 def sample(work: RunInputs) -> Sample:
     """Make a sample of a run; nothing is written to disk."""
     config, banks, client = work.config, work.banks, work.client()
-    persona = write_persona(client, draw_personas(config, banks.people)[0])
+    persona = write_persona(client, draw_personas(config, banks)[0])
     history = write_history(client, draw_history(config, persona, banks))
     session = write_session(client, session_tasks(config, persona, history, banks)[0])
     plans = _one_of_each_type(plan_questions(config, persona, history, banks))
@@ -182,7 +182,7 @@ def _count(config: Config, stage: str, measured: int) -> int:
 def _calls(work: RunInputs) -> Iterator[_MeasuredCall]:
     """Make the calls of one persona with the offline backend: of sessions one topic, of fillers ten."""
     config, banks, client = work.config, work.banks, work.client()
-    draft = draw_personas(config, banks.people)[0]
+    draft = draw_personas(config, banks)[0]
     persona, call = _written("personas", client, persona_request(draft), write_persona, draft)
     yield call
     task = draw_history(config, persona, banks)

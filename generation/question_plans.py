@@ -56,23 +56,21 @@ class QuestionPlan(NamedTuple):
 
 
 class _TopicContext(NamedTuple):
-    """What the questions of a topic are planned from, and the items that they are about so far."""
+    """What the questions of a topic are planned from."""
 
     persona: Persona
     history: TopicHistory
     bank: TopicBank
     rng: random.Random
-    items: set[str]
 
 
 def plan_questions(config: Config, persona: Persona, history: History, banks: Banks) -> list[QuestionPlan]:
     """Plan a persona's questions: of each topic and type as many as the configuration asks for, or the history has."""
     plans: list[QuestionPlan] = []
     for topic in history.topics:
-        items: set[str] = set()
         for question_type, planner in _PLANNERS.items():
             rng = rng_for(config.seed, "questions", persona.persona_id, topic.topic, question_type)
-            context = _TopicContext(persona, topic, banks.topics[topic.topic], rng, items)
+            context = _TopicContext(persona, topic, banks.topics[topic.topic], rng)
             plans += planner(context, config.questions_per_topic[question_type])
     count = config.questions_per_topic["generalize_to_new_scenarios"]
     rng = rng_for(config.seed, "questions", persona.persona_id, "generalize_to_new_scenarios")
@@ -172,8 +170,6 @@ def _acknowledge(topic: _TopicContext, count: int) -> list[QuestionPlan]:
         kinds = {kind: [state for state in states if len(state.chain) > 1] for kind, states in kinds.items()}
     plans = []
     for state in _draw_states(topic, count, kinds):
-        if state.preference.kind == "item":
-            topic.items.add(state.preference.subject)
         options = value_options(state) if state.preference.kind == "slot" else stance_options(state)
         plans.append(_state_plan(topic, "acknowledge_latest_user_preferences", state, options))
     return plans
@@ -191,7 +187,7 @@ def _recommend(topic: _TopicContext, count: int) -> list[QuestionPlan]:
     marked = {slot.id: stereotyped(slot, topic.persona) for slot in topic.bank.slots}
     states = _states(topic, "slot")
     # Where there is a stereotype, exactly one of the four options follows it.
-    with_stereotype = [s for s in states if marked[s.preference.subject] & set(s.preference.candidates)]
+    with_stereotype = [s for s in states if len(marked[s.preference.subject] & set(s.preference.candidates)) == 1]
     plans = []
     for state in _draw_states(topic, count, {"slot": with_stereotype or states}):
         options = value_options(state, marked[state.preference.subject])
@@ -203,8 +199,6 @@ def _track_evolution(topic: _TopicContext, count: int) -> list[QuestionPlan]:
     kinds = {kind: [s for s in _states(topic, kind) if len(s.chain) > 1] for kind in ("slot", "item")}
     plans = []
     for state in _draw_states(topic, count, kinds):
-        if state.preference.kind == "item":
-            topic.items.add(state.preference.subject)
         options = course_options(state)
         plans.append(_state_plan(topic, "track_full_preference_evolution", state, options))
     return plans
@@ -212,10 +206,10 @@ def _track_evolution(topic: _TopicContext, count: int) -> list[QuestionPlan]:
 
 def _revisit_reasons(topic: _TopicContext, count: int) -> list[QuestionPlan]:
     updates = [event for event in topic.history.events if event.reason is not None]
-    # The message names an item: not one of which another question asks whether the user has a view on it.
-    open_ = [e for e in updates if topic.history.preference(e.preference_id).subject not in topic.items]
+    # Of a slot: whatever value it is left for, all reasons fit; why something is liked is no reason to dislike it.
+    of_slots = [e for e in updates if topic.history.preference(e.preference_id).kind == "slot"]
     plans = []
-    for event in _draw_updates(open_, count, topic.rng):
+    for event in _draw_updates(of_slots, count, topic.rng):
         preference = topic.history.preference(event.preference_id)
         given = {other.reason for other in updates if other.period <= event.period}
         options = reason_options(event, topic.history.beside(event), given)

@@ -52,6 +52,15 @@ def read_text(path: Path, hint: str = "") -> str:
     Raises:
         UserError: It is absent, too long or in another encoding.
     """
+    return decode(read_bytes(path, hint), str(path), hint)
+
+
+def read_bytes(path: Path, hint: str = "") -> bytes:
+    """Read a file whole.
+
+    Raises:
+        UserError: It is absent or too long.
+    """
     try:
         with path.open("rb") as file:
             # A read sets aside all that it is asked for; of a pipe the size is not known.
@@ -61,7 +70,7 @@ def read_text(path: Path, hint: str = "") -> str:
         raise UserError(f"{path}: {getattr(error, 'strerror', None) or error}", hint) from error
     if len(content) > MAX_FILE_BYTES:
         raise UserError(f"{path} is longer than the limit of {MAX_FILE_BYTES // 2**20} MiB", hint)
-    return decode(content, str(path), hint)
+    return content
 
 
 def decode(content: bytes, where: str, hint: str = "") -> str:
@@ -159,7 +168,7 @@ def as_model(value: Any, kind: type[M], where: str, hint: str = "") -> M:
 
 def describe(error: ValidationError) -> str:
     """Return the faults of a validation as one line: where, what, and the value if it is short."""
-    faults = [_describe(fault) for fault in error.errors()]
+    faults = [describe_fault(fault) for fault in error.errors()]
     more = len(faults) - _FAULTS_SHOWN
     return "; ".join(faults[:_FAULTS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
@@ -167,7 +176,8 @@ def describe(error: ValidationError) -> str:
 _FAULTS_SHOWN: Final = 20
 
 
-def _describe(fault: Any) -> str:
+def describe_fault(fault: Any) -> str:
+    """Return a fault of a validation in words."""
     where = ".".join(str(part) for part in fault["loc"])
     if fault["type"] == "extra_forbidden":
         return f"unknown key {where!r}"

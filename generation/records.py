@@ -58,6 +58,8 @@ class Persona(Record):
         age: In years, at the start of the history.
         motives: What moves them, one of them most in each topic; shown only by the reasons they give.
         circle: People whom they speak of, as they would: `my cousin Ana`.
+        life: What is so in their life at the start, as tags of the banks (`generation.banks.model.Tag`).
+        voice: How they write: the id of a voice of the banks.
         demographics: Name, age, gender and race, in words.
         profile: About five sentences. Names no motive.
         shown: What a model is shown of the user at the start of each session; empty for nothing.
@@ -71,6 +73,8 @@ class Persona(Record):
     occupation: str
     motives: tuple[Motive, ...]
     circle: tuple[str, ...]
+    life: tuple[str, ...]
+    voice: str
     demographics: str
     profile: str
     shown: str

@@ -19,9 +19,7 @@ class PersonaFacts(TypedDict):
     pronouns: list[str]
     description: str
     from_source: bool
-    circumstances: list[str]
-    character: list[str]
-    outlook: list[str]
+    more: list[str]
 
 
 class GeneralEventFacts(TypedDict):
@@ -44,10 +42,12 @@ class HistoryFacts(TypedDict):
 class ToldFacts(TypedDict):
     """An event or a mention that a session tells; reason and motive are empty for what is no change.
 
-    What `avoid` holds must not be named by it. `told_id` is the id of the event or of the mention.
+    What `avoid` holds must not be named by it. `told_id` is the id of the event or of the mention, `thread` the number
+    of the stretch of chat that tells it.
     """
 
     told_id: str
+    thread: int
     whose: Whose
     person: str
     telling: Telling
@@ -63,8 +63,9 @@ class ToldFacts(TypedDict):
 
 
 class OfferFacts(TypedDict):
-    """Things that the assistant names side by side; the name of the slot is empty for items."""
+    """Things that the assistant names side by side; the slot and its name are empty for items."""
 
+    subject: str
     subject_name: str
     names: list[str]
 
@@ -81,8 +82,8 @@ class LifeEventFacts(TypedDict):
 class SessionFacts(TypedDict):
     """Facts of `session`.
 
-    What `named` holds is named only where something told or an offer speaks of it; `words` says how long the messages
-    of each speaker are.
+    What `named` holds is named only where something told or an offer speaks of it; `life` is what is so in the user's
+    life that day; `words` says how long the messages of each speaker are.
     """
 
     persona_id: int
@@ -97,7 +98,9 @@ class SessionFacts(TypedDict):
     turns: int
     told: list[ToldFacts]
     offers: list[OfferFacts]
-    life: list[LifeEventFacts]
+    life_events: list[LifeEventFacts]
+    life: list[str]
+    voice: str
     circle: list[str]
     named: list[str]
     words: dict[Speaker, int]

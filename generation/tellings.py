@@ -60,7 +60,7 @@ def tell_value(
 ) -> list[Told]:
     """Tell a value of a slot and the three others that options name; `held` are the user's values so far, in order."""
     rivals = [
-        _Rival(preference.subject, value, _whose(value, held[:-1], rng))
+        _Rival(preference.subject, value, _whose(value, held[:-1], telling, rng))
         for value in preference.candidates
         if value != held[-1]
     ]
@@ -111,7 +111,7 @@ def tell_others(
 ) -> list[Told]:
     """Tell of all values of a slot, none of them as the user's now."""
     rivals = [
-        _Rival(preference.subject, value, _whose(value, held[:-1], rng) if value != held[-1] else "other")
+        _Rival(preference.subject, value, _whose(value, held[:-1], telling, rng) if value != held[-1] else "other")
         for value in preference.candidates
     ]
     own = Told(preference, preference.subject, held[-1], "user", "", telling)
@@ -119,7 +119,36 @@ def tell_others(
     return [one._replace(is_held=one.state == held[-1]) for one in told]
 
 
-def _whose(value: str, before: Sequence[str], rng: random.Random) -> Whose:
+def tell_of_others(
+    preference: Preference,
+    telling: Telling,
+    persona: Persona,
+    rng: random.Random,
+    change: Change | None = None,
+) -> list[Told]:
+    """Tell four things of others, as they are told beside an event, of something on which the user has no view.
+
+    So that messages that tell no event of the user's look like those that do, and as many.
+    """
+    if preference.kind == "item":
+        rivals = [_Rival(item, stance) for item in preference.candidates for stance in STANCES]
+    elif preference.kind == "trial":
+        rivals = [
+            _Rival("", tried_state(rng.sample(others, len(others))))
+            for left_out in preference.candidates
+            if (others := [item for item in preference.candidates if item != left_out])
+        ]
+    else:
+        rivals = [_Rival(preference.subject, state) for state in preference.candidates]
+    own = Told(preference, preference.subject, STANCES[0], "user", "", telling)
+    told = _beside(own, rng.sample(rivals, len(rivals)), persona, rng, change)[1:]
+    return [one._replace(is_held=not i) for i, one in enumerate(told)]
+
+
+def _whose(value: str, before: Sequence[str], telling: Telling, rng: random.Random) -> Whose:
+    """Return of whom a value is told; what somebody does shows how things are, not how they were or were to be."""
+    if telling == "implied":
+        return "other"
     if value in before:
         return "past" if rng.random() < _PAST_SHARE else "other"
     return "dropped" if rng.random() < _DROPPED_SHARE else "other"
@@ -133,9 +162,17 @@ def _beside(
     people = rng.sample(persona.circle, len(rivals))
     motives: list[Motive | None] = [None] * len(rivals)
     if change is not None:
-        own = own._replace(motive=change.motive, reason=change.reasons[change.motive])
+        if change.motive is not None:
+            own = own._replace(motive=change.motive, reason=change.reasons[change.motive])
         others = [motive for motive in change.reasons if motive != change.motive]
         motives = [*rng.sample(others, len(rivals))]
+
+    def reason(rival: _Rival, motive: Motive | None) -> str | None:
+        if change is None or motive is None:
+            return None
+        alike = own.preference.kind != "item" or rival.state == own.state
+        return (change.reasons if alike else change.opposite)[motive]
+
     mentions = [
         Told(
             preference=own.preference,
@@ -144,7 +181,7 @@ def _beside(
             whose=rival.whose,
             person=person,
             telling=own.telling,
-            reason=change.reasons[motive] if change is not None and motive is not None else None,
+            reason=reason(rival, motive),
             motive=motive,
         )
         for rival, person, motive in zip(rivals, people, motives, strict=True)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import random
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from generation.banks.life import LifeEvent
 from generation.config import Config
+from generation.lives import after_events
 from generation.records import Persona
 from generation.seeds import rng_for
 
 _OFFSETS: Final = ((0, 0), (7, 1), (30, 3), (365, 8))  # days after the first session, and how far they may move
 _TOPIC_GAPS: Final = (2, 30)  # days between the starts of two topics
-_GENERAL_EVENTS: Final = (10, 8, 8, 8)
+_GENERAL_EVENTS: Final = (6, 4, 4, 6)
 _GENERAL_YEARS: Final = 10
 _GENERAL_SPANS: Final = (7, 30, 365)
 
@@ -36,26 +38,49 @@ def start_date(config: Config, persona_id: int) -> dt.date:
 def draw_general(config: Config, persona: Persona, bank: Sequence[LifeEvent]) -> list[GeneralPlan]:
     """Draw the general history by date: ten years up to the start, then a week, a month and a year.
 
-    An entry that reverses an earlier one comes only after it.
+    An entry that reverses an earlier one comes only after it, and each fits the life as it is by then. What the profile
+    says is so at the start: events before it change nothing that it says.
     """
     rng = rng_for(config.seed, "general", persona.persona_id)
     start = start_date(config, persona.persona_id)
-    pool = [e for e in bank if e.min_age <= persona.age <= e.max_age]
     plans: list[GeneralPlan] = []
     for period, count in enumerate(_GENERAL_EVENTS[: config.periods]):
-        had = {plan.entry.id for plan in plans}
-        reversals = [e for e in pool if e.id not in had and e.after is not None and e.after in had]
-        fresh = [e for e in pool if e.id not in had and e.after is None]
-        chosen = rng.sample(reversals, min(len(reversals), count // 2))
-        chosen += rng.sample(fresh, min(len(fresh), count - len(chosen)))
         low, high = _general_days(start, period)
-        drawn = []
-        for entry in chosen:
-            old_enough = start - dt.timedelta(days=365 * (persona.age - entry.min_age))
-            first = max(low, old_enough)
-            drawn.append(GeneralPlan(entry, period, first + dt.timedelta(days=rng.randrange((high - first).days + 1))))
-        plans += sorted(drawn, key=lambda plan: plan.date)
+        low = max(low, start - dt.timedelta(days=_DAYS_OF_A_YEAR * (persona.age - _GROWN_UP)))
+        span = range((high - low).days + 1)
+        for day in (low + dt.timedelta(days=days) for days in sorted(rng.sample(span, min(count, len(span))))):
+            fitting = _fitting(persona, bank, plans, day, start)
+            if fitting:
+                plans.append(GeneralPlan(rng.choice(fitting), period, day))
     return plans
+
+
+def _fitting(
+    persona: Persona, bank: Sequence[LifeEvent], plans: Sequence[GeneralPlan], day: dt.date, start: dt.date
+) -> list[LifeEvent]:
+    """Return what may happen next; what reverses something comes first, if there is any."""
+    had = {plan.entry.id for plan in plans}
+    life = life_on(persona, plans)
+    age = persona.age - math.ceil((start - day).days / _DAYS_OF_A_YEAR) if day < start else persona.age
+    can = [
+        event
+        for event in bank
+        if event.id not in had
+        and event.fits_person(age, life)
+        and event.fits_person(persona.age, life)
+        and not (day < start and (event.gives | event.takes))
+    ]
+    reversals = [event for event in can if event.after in had]
+    return (reversals if len(had) % 2 else []) or [event for event in can if event.after is None or event.after in had]
+
+
+_DAYS_OF_A_YEAR: Final = 365
+_GROWN_UP: Final = 18
+
+
+def life_on(persona: Persona, plans: Sequence[GeneralPlan]) -> frozenset[str]:
+    """Return what is so in a user's life after some events."""
+    return after_events(frozenset(persona.life), [plan.entry for plan in plans])
 
 
 def _general_days(start: dt.date, period: int) -> tuple[dt.date, dt.date]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from generation.banks.topic import TopicBank
-from generation.config import LIFE_EVENTS, OPTIONS, Config
+from generation.config import FREE_SHARE, TURNS_OF_A_THREAD, Config
+from generation.decoys import Decoys
 from generation.history_records import Event, Mention, SessionPlan, TopicHistory
 from generation.motives import Reasons
 from generation.preference_plans import PreferencePlan, draw_plans
@@ -21,7 +23,6 @@ from generation.tellings import (
     Told,
     draw_offers,
     tell_fact,
-    tell_others,
     tell_stance,
     tell_trials,
     tell_value,
@@ -29,7 +30,6 @@ from generation.tellings import (
 
 _INITIAL_DAYS: Final = 40
 _OFFERS: Final = 2  # lists of the assistant in a session
-_OTHERS_SHARE: Final = 0.6  # of the slots that a session could speak of without telling an event
 
 
 def topic_motives(config: Config, persona: Persona, topics: Sequence[str]) -> dict[str, Motive]:
@@ -56,16 +56,20 @@ def draw_topic(
     rng = rng_for(config.seed, "timeline", persona.persona_id, bank.id)
     plans = draw_plans(config, persona, bank, rng)
     ranks = _Ranks(rng)
-    reasons = Reasons(bank, motive, persona.motives, config.updates_per_topic, rng)
+    reasons = Reasons(bank, frozenset(persona.life), motive, persona.motives, config.updates_per_topic, rng)
+    decoys = Decoys(config, persona, bank, plans, reasons, rng)
+    preferences = [plan.preference for plan in plans]
     events: list[Event] = []
     mentions: list[Mention] = []
     sessions = []
     for period, date in enumerate(dates):
-        told = _told(config, persona, plans, period, reasons, rng)
+        threads = _threads(config, persona, plans, period, reasons, decoys, rng)
+        order = [ranks.ordered(thread) for thread in rng.sample(threads, len(threads))]
+        told = [one for thread in order for one in thread]
         first = dates[period - 1] + dt.timedelta(days=1) if period else dates[0] - dt.timedelta(days=_INITIAL_DAYS)
         # Not on the day of the session: what was tried this morning is no lasting view yet.
         days = sorted(first + dt.timedelta(days=rng.randrange((date - first).days)) for _ in told)
-        dated = _Dated(list(zip(_ordered(told, ranks, rng), days, strict=True)), period)
+        dated = _Dated(list(zip(told, days, strict=True)), period)
         new_events = dated.events(persona, bank.id, events)
         new_mentions = dated.mentions(persona, bank.id, new_events)
         events += new_events.values()
@@ -78,40 +82,44 @@ def draw_topic(
                 period=period,
                 date=date,
                 event_ids=tuple(event.event_id for event in new_events.values()),
-                told=tuple(ids[i] for i in sorted(ids)),
-                offers=tuple(draw_offers(told, _OFFERS, rng)),
+                threads=_in_threads([ids[i] for i in sorted(ids)], [len(thread) for thread in order]),
+                offers=tuple(draw_offers([one for one in told if one.preference in preferences], _OFFERS, rng)),
             )
         )
     return TopicHistory(
         topic=bank.id,
         motive=motive,
-        preferences=tuple(plan.preference for plan in plans),
+        preferences=tuple(preferences),
         events=tuple(events),
         mentions=tuple(mentions),
         sessions=tuple(sessions),
     )
 
 
-def _told(
+def _in_threads(ids: Sequence[str], sizes: Sequence[int]) -> tuple[tuple[str, ...], ...]:
+    rest = iter(ids)
+    return tuple(tuple(islice(rest, size)) for size in sizes)
+
+
+def _threads(
     config: Config,
     persona: Persona,
     plans: Sequence[PreferencePlan],
     period: int,
     reasons: Reasons,
+    decoys: Decoys,
     rng: random.Random,
-) -> list[Told]:
-    """Return what a session tells, in no order: its events and what stands beside them, and values of others."""
-    told: list[Told] = []
-    for plan in rng.sample(plans, len(plans)):
-        if period in plan.periods:
-            told += _event(plan, plan.periods.index(period), persona, reasons, rng)
-    room = config.turns_per_session.min - LIFE_EVENTS
-    held = [plan for plan in plans if plan.kind == "slot" and plan.periods[0] < period and period not in plan.periods]
-    for plan in rng.sample(held, len(held)):
-        if len(told) + OPTIONS <= room and rng.random() < _OTHERS_SHARE:
-            so_far = [state for state, p in zip(plan.states, plan.periods, strict=True) if p < period]
-            told += tell_others(plan.preference, so_far, plan.telling, persona, rng)
-    return told
+) -> list[list[Told]]:
+    """Return what each stretch of chat of a session tells, in no order: its events, and what is told of others."""
+    threads = [
+        _event(plan, plan.periods.index(period), persona, reasons, rng)
+        for plan in rng.sample(plans, len(plans))
+        if period in plan.periods
+    ]
+    # A stretch of chat takes two messages, and there should be room for others that tell nothing.
+    turns = (config.turns_per_session.min + config.turns_per_session.max) / 2
+    room = round(turns * (1 - FREE_SHARE) / TURNS_OF_A_THREAD) - len(threads)
+    return [*threads, *decoys.of_session(room, period, (one for thread in threads for one in thread))]
 
 
 def _event(plan: PreferencePlan, number: int, persona: Persona, reasons: Reasons, rng: random.Random) -> list[Told]:
@@ -121,7 +129,7 @@ def _event(plan: PreferencePlan, number: int, persona: Persona, reasons: Reasons
         return tell_trials(preference, plan.states[0], plan.telling, persona, rng)
     if plan.kind == "fact":
         return tell_fact(preference, plan.states[0], plan.telling, persona, rng)
-    change = reasons.next() if number else None
+    change = reasons.next(preference, plan.states[number]) if number else None
     if plan.kind == "item":
         return tell_stance(preference, plan.states[number], plan.telling, persona, rng, change)
     return tell_value(preference, plan.states[: number + 1], plan.telling, persona, rng, change)
@@ -135,31 +143,24 @@ class _Ranks:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._left: dict[tuple[str, bool], list[int]] = {}
+        self._left: dict[tuple[str, bool, bool], list[int]] = {}
 
     def draw(self, group: Sequence[Told]) -> int:
         """Return a place among those of a group."""
-        left = self._left.setdefault((group[0].preference.kind, group[0].reason is not None), [])
+        tells = any(one.whose == "user" for one in group)
+        left = self._left.setdefault((group[0].preference.kind, group[0].reason is not None, tells), [])
         if not left:
             left += self._rng.sample(range(len(group)), len(group))
         return left.pop()
 
+    def ordered(self, group: Sequence[Told]) -> list[Told]:
+        """Return what a stretch of chat tells in random order, the user's own at the place that is drawn for it.
 
-def _ordered(told: Sequence[Told], ranks: _Ranks, rng: random.Random) -> list[Told]:
-    """Return what a session tells in random order, the user's own at the places that are drawn for it.
-
-    Where none of a group is the user's, what is theirs now takes that place.
-    """
-    order = rng.sample(list(told), len(told))
-    places: dict[str, list[int]] = {}
-    for place, one in enumerate(order):
-        places.setdefault(one.preference.preference_id, []).append(place)
-    for own in places.values():
-        group = sorted((order[place] for place in own), key=lambda one: one.is_held)
-        group.insert(ranks.draw(group), group.pop())
-        for place, one in zip(own, group, strict=True):
-            order[place] = one
-    return order
+        Where none of it is the user's, what is theirs now takes that place.
+        """
+        order = sorted(self._rng.sample(list(group), len(group)), key=lambda one: one.is_held)
+        order.insert(self.draw(group), order.pop())
+        return order
 
 
 class _Dated(NamedTuple):

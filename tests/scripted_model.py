@@ -64,7 +64,7 @@ def replies_of(work: RunInputs) -> dict[str, str]:
         return [STAGES[stage].write(client, work.banks, task) for task in tasks]
 
     config, banks = work.config, work.banks
-    personas = write("personas", draw_personas(config, banks.people))
+    personas = write("personas", draw_personas(config, banks))
     histories = write("histories", [draw_history(config, persona, banks) for persona in personas])
     for persona, history in zip(personas, histories, strict=True):
         write("sessions", session_tasks(config, persona, history, banks))

@@ -33,7 +33,7 @@ def users(config: Config) -> list[tuple[Persona, History]]:
     """Draw the users of a run and their timelines, without any text."""
     banks = small_banks()
     drawn = []
-    for task in draw_personas(config, banks.people):
+    for task in draw_personas(config, banks):
         persona = task.persona
         dates = session_dates(config, persona.persona_id, list(banks.topics))
         motives = topic_motives(config, persona, list(banks.topics))
@@ -65,7 +65,7 @@ _ITEMS: Final = {
     "endgame drills": "exercises with three pieces left",
     "puzzle racing": "mates against a stopwatch",
     "opening study": "learning first moves by heart",
-    "club nights": "Thursdays above the library",
+    "rook nights": "Thursdays above the library",
     "blindfold rounds": "sessions without sight",
 }
 
@@ -77,10 +77,10 @@ _VALUES: Final = {
 }
 
 _FACTS: Final = {
-    "baker": ("My flour-dusted opponent resigned against me.", "The loaf on my shelf was my prize for mate."),
-    "banker": ("A man who counts money lost to me.", "His gold pen was my prize for mate."),
-    "judge": ("A lady of the court lost to me.", "Her wooden gavel was my prize for mate."),
-    "sailor": ("Somebody from a ship lost to me.", "His woollen cap was my prize for mate."),
+    "baker": ("took a point off a man with flour on both sleeves", "kept a loaf as a prize for mate"),
+    "banker": ("took a point off a man who counts money", "kept a gold pen as a prize for mate"),
+    "judge": ("took a point off a lady of the court", "kept a wooden gavel as a prize for mate"),
+    "sailor": ("took a point off somebody from a ship", "kept a woollen cap as a prize for mate"),
 }
 
 
@@ -90,9 +90,17 @@ def tiny_bank(**changes: Any) -> dict[str, Any]:
         "id": "chess",
         "label": "chess",
         "items": tiny_items(_ITEMS),
-        "frames": ["{when} I came to {item}.", "Somebody showed me {item} {when}."],
-        "likes": ["It was a joy.", "I loved it."],
-        "dislikes": ["It was a chore.", "I hated it."],
+        "stances": {
+            "likes": ["took to {item}"],
+            "dislikes": ["got nothing out of {item}"],
+            "turned_to": ["came round to {item}"],
+            "turned_from": ["went off {item}"],
+            "like_signs": ["put down for {item} again"],
+            "dislike_signs": ["walked out of {item}"],
+            "stock": ["had other plans"],
+            "pairs": ["At the board {person} simply {theirs}, and I simply {mine}."],
+            "threes": ["At the board {person} simply {theirs}, and {other} simply {also}, and I simply {mine}."],
+        },
         "item_queries": ["I have a free evening at the board."],
         "idea_queries": ["What else could I do at the board?"],
         "slots": [
@@ -109,9 +117,16 @@ def tiny_bank(**changes: Any) -> dict[str, Any]:
                     }
                     for phrase, (paraphrase, sign, recommend, stereotype) in _VALUES.items()
                 ],
-                "first": ["I set out with {value}."],
-                "update": ["I have gone over to {value}."],
-                "shown": ["In the hall they saw {sign}."],
+                "tells": {
+                    "pairs": ["It is {theirs} for {person} at move one and {mine} for me."],
+                    "threes": ["It is {theirs} for {person}, and {also} for {other}, and {mine} for me at move one."],
+                    "changes": ["{person} went over to {theirs}, and I went over to {mine}."],
+                    "past": ["I used to go for {theirs}, and now I go for {mine}."],
+                    "dropped": ["I had meant to go for {theirs}, and went for {mine} in the end."],
+                    "signs": ["In the hall {person} showed {theirs}, and I showed {mine}."],
+                    "stock": ["something else"],
+                },
+                "reasons": tiny_reasons("about the start"),
                 "queries": ["A new round begins on Friday."],
                 "again": ["I want to set out in another way."],
                 "recall": ["As you set out with {value}, prepare for that."],
@@ -122,32 +137,42 @@ def tiny_bank(**changes: Any) -> dict[str, Any]:
             {
                 "id": "upset",
                 "queries": ["Tomorrow I meet somebody strong."],
+                "pairs": ["Years ago {person} once {theirs}, and I once {mine}."],
+                "threes": ["Years ago {person} once {theirs}, and {other} once {also}, and I once {mine}."],
+                "stock": ["did something else"],
                 "facts": [
-                    {
-                        "told": f"I once beat a {who}.",
-                        "retold": retold,
-                        "trace": trace,
-                        "recalled": f"the day you beat a {who}",
-                    }
+                    {"told": f"beat a {who}", "retold": retold, "trace": trace, "recalled": f"the day you beat a {who}"}
                     for who, (retold, trace) in _FACTS.items()
                 ],
             }
         ],
-        "reasons": {
-            motive: [
-                {
-                    "told": f"my friend spoke of {motive}",
-                    "retold": f"a neighbour praised what begins with {motive[:3]}",
-                    "recalled": f"your friend spoke of {motive}",
-                }
-            ]
-            for motive in MOTIVES
-        },
-        "talks": [{"ask": "How does castling work?", "answer": "The king steps aside."}],
-        "colour": ["The clock ticks."],
-        "followups": ["Shall I go on?"],
+        "item_reasons": {"toward": tiny_reasons("in favour"), "away": tiny_reasons("in opposition")},
+        "threads": [tiny_thread(on) for on in ("setup", "upset", "items", "trials", "free")],
     }
     return {**bank, **changes}
+
+
+def tiny_reasons(what: str) -> dict[str, list[dict[str, str]]]:
+    """Return a reason for each motive."""
+    return {
+        motive: [
+            {"told": f"a friend spoke of {motive} {what}", "retold": f"{motive[:3]}ish words were heard {what[:5]}ly"}
+        ]
+        for motive in MOTIVES
+    }
+
+
+def tiny_thread(on: str) -> dict[str, Any]:
+    """Return a thread of two exchanges."""
+    told = "" if on == "free" else " {told}"
+    return {
+        "about": on,
+        "label": f"the question of {on}",
+        "exchanges": [
+            {"user": f"Here is a question on {on}.{told} How?<  The clock is running.>", "assistant": f"Thus on {on}."},
+            {"user": f"Thanks for {on}.{told} And then?", "assistant": f"Then so on {on}."},
+        ],
+    }
 
 
 def tiny_items(phrases: Mapping[str, str]) -> list[dict[str, Any]]:

@@ -28,6 +28,8 @@ def any_persona(rng: random.Random, **changes: Any) -> Persona:
         occupation="baker",
         motives=tuple(rng.sample(MOTIVES, 4)),
         circle=tuple(f"my friend {name}" for name in ("Ana", "Bo", "Cy", "Di", "Ed", "Flo", "Gil", "Hal")),
+        life=("over40",),
+        voice="brief",
         demographics="",
         profile="",
         shown="",

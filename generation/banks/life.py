@@ -2,38 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from generation.banks.model import BankModel, Template, Text
+from generation.banks.model import AgeRange, BankModel, LifeNeeds, Slots, Tag, Template, Text
+from generation.banks.topic import Exchange
+
+_News = Annotated[Template, AfterValidator(Slots("when"))]
 
 
-class LifeEvent(BankModel):
+class LifeEvent(AgeRange):
     """An event of the general history.
 
     Attributes:
         term: Whether it matters for long.
         after: The event that must have come before, which this one reverses or continues.
+        gives: What the life has from then on.
+        takes: What it no longer has.
         told: First-person sentences with `{when}`.
-        asks: What the user asks along with it.
+        exchanges: What the user asks along with it, and what follows; the first message has `{told}`.
     """
 
     id: Text
     term: Literal["long", "short"]
-    min_age: int = 18
-    max_age: int = 120
     after: Text | None = None
-    told: list[Template] = Field(min_length=1)
-    replies: list[Template] = Field(min_length=1)
-    asks: list[Template] = Field(min_length=1)
+    gives: frozenset[Tag] = frozenset()
+    takes: frozenset[Tag] = frozenset()
+    told: list[_News] = Field(min_length=1)
+    exchanges: list[Exchange] = Field(min_length=1)
 
 
-class SmallTalk(BankModel):
-    """A remark about the day and the assistant's answer."""
+class SmallTalk(LifeNeeds):
+    """A concern of the day.
 
-    say: Template
-    reply: Template
+    Attributes:
+        months: When it comes up; at any time if there are none.
+    """
+
+    months: frozenset[int] = frozenset()
+    exchanges: list[Exchange] = Field(min_length=1)
 
 
 class LifeBank(BankModel):

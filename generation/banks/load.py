@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from generation.banks.attributions import Attributions
+from generation.banks.bank_file import HINT, read_bank
 from generation.banks.life import LifeBank
 from generation.banks.model import BankModel
 from generation.banks.people import PeopleBank
 from generation.banks.phrases import OptionPhrases, Phrases
 from generation.banks.scenarios import ScenarioBank
 from generation.banks.topic import TopicBank
+from generation.banks.topic_faults import Fault, bank_texts
+from generation.banks.voices import Voices
 from generation.config import OPTIONS, TRIED, Config
 from generation.errors import UserError
 from generation.grammar import may_mention
-from generation.reading import as_model, decode
-from generation.yaml_reading import parse_yaml
 
 B = TypeVar("B", bound=BankModel)
 
@@ -32,7 +32,7 @@ class Banks(NamedTuple):
 
     Attributes:
         topics: By id, in the order of the configuration.
-        attributions: Words that say whose something told is.
+        voices: How users write.
         answers: Words of the options.
         digests: For each file, by the id of the topic or the file's name, the sha256 of its content (16 digits).
     """
@@ -42,7 +42,7 @@ class Banks(NamedTuple):
     life: LifeBank
     scenarios: ScenarioBank
     phrases: Phrases
-    attributions: Attributions
+    voices: Voices
     answers: OptionPhrases
     digests: dict[str, str]
 
@@ -95,7 +95,7 @@ def _with_shared(topics: dict[str, TopicBank], digests: dict[str, str]) -> Banks
         life=_load(_FILES / "life.yaml", LifeBank, digests),
         scenarios=_load(_FILES / "scenarios.yaml", ScenarioBank, digests),
         phrases=_load(_FILES / "phrases.yaml", Phrases, digests),
-        attributions=_load(_FILES / "attributions.yaml", Attributions, digests),
+        voices=_load(_FILES / "voices.yaml", Voices, digests),
         answers=_load(_FILES / "answers.yaml", OptionPhrases, digests),
         digests=digests,
     )
@@ -118,7 +118,7 @@ def _load(path: Path, kind: type[B], digests: dict[str, str]) -> B:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}", "give the path of a bank file, see docs/banks.md") from error
+        raise UserError(f"{path}: {error.strerror}", HINT) from error
     digests[path.name] = hashlib.sha256(content).hexdigest()[:16]
     bank: B = _parse(path, content, kind)
     return bank
@@ -126,30 +126,41 @@ def _load(path: Path, kind: type[B], digests: dict[str, str]) -> B:
 
 @cache
 def _parse(path: Path, content: bytes, kind: type[Any]) -> Any:
-    hint = "the form of a bank file is in docs/banks.md"
-    return as_model(parse_yaml(decode(content, str(path)), str(path), hint), kind, str(path), hint)
+    bank, faults = read_bank(path, content, kind)
+    if bank is None:
+        more = f"; and {len(faults) - _FAULTS_SHOWN} more" if len(faults) > _FAULTS_SHOWN else ""
+        raise UserError(f"{'; '.join(map(str, faults[:_FAULTS_SHOWN]))}{more}", HINT)
+    return bank
+
+
+_FAULTS_SHOWN: Final = 20
 
 
 def _check_names(name: str, bank: TopicBank, banks: Banks) -> None:
-    """Refuse items and values that users would mention without meaning them, in this topic's bank or by it."""
-    shared = [text for field in type(banks.phrases).model_fields for text in getattr(banks.phrases, field)]
-    shared += [text for event in banks.life.events for text in (*event.told, *event.asks, *event.replies)]
-    shared += [text for entry in banks.attributions.attributions for text in (*entry.texts, *entry.tags)]
-    shared += [text for talk in banks.life.small_talk for text in (talk.say, talk.reply)]
+    if found := list(_named_elsewhere(bank, banks)):
+        raise UserError(f"{name}: {'; '.join(fault.message for fault in found)}", HINT)
+
+
+def faults_beside_shipped(bank: TopicBank) -> list[Fault]:
+    """Return the names of a bank that the shipped banks use too, or the other way round."""
+    banks = load_shipped_banks()
+    others = {id_: other for id_, other in banks.topics.items() if id_ != bank.id}
+    return list(_named_elsewhere(bank, banks._replace(topics=others)))
+
+
+def _named_elsewhere(bank: TopicBank, banks: Banks) -> Iterator[Fault]:
+    """Find names that users would mention without meaning them: in what all topics share, or in another topic."""
+    shared = [text for one in (banks.phrases, banks.voices, banks.life) for _, text in bank_texts(one)]
+    use_another = "use longer names, which nobody mentions but a user with a view on them"
     if found := _named(bank.names(), shared):
-        raise UserError(
-            f"{name}: chats of all topics speak of {', '.join(map(repr, found))}",
-            "use longer names, which nobody mentions but a user with a view on them",
-        )
+        yield Fault((), f"chats of all topics speak of {', '.join(map(repr, found))}; {use_another}")
     for other in banks.topics.values():
         if other is bank:
             continue
-        for names, texts, where in ((bank, other, other.id), (other, bank, bank.id)):
-            if found := _named(names.names(), [*texts.names(), *(text for _, text, _ in texts.templates())]):
-                raise UserError(
-                    f"{name}: {', '.join(map(repr, found))} of {names.id} occurs in the texts of {where} too",
-                    "use another name, or another text",
-                )
+        for names, texts in ((bank, other), (other, bank)):
+            if found := _named(names.names(), [*texts.names(), *(text for _, text in bank_texts(texts))]):
+                shown = ", ".join(map(repr, found))
+                yield Fault((), f"{shown} of {names.id} occurs in the texts of {texts.id} too; use other words")
 
 
 def _named(names: Iterable[str], texts: Iterable[str]) -> list[str]:
@@ -166,18 +177,16 @@ _WORD: Final = re.compile(r"[^\W_]+")
 
 
 def _check_size(name: str, bank: TopicBank, config: Config) -> None:
-    reasons = 4 * min(len(reasons) for reasons in bank.reasons.values())
     # Of the items of a trial the user has tried all but one; every other item has a partner of which only others speak.
     items = OPTIONS * config.trial_groups + 2 * (config.items_per_topic - TRIED * config.trial_groups)
     has_and_needs = (
         ("items", len(bank.items), items),
         ("slots", len(bank.slots), config.slots_per_topic),
         ("facts", len(bank.facts), config.facts_per_topic),
-        ("reasons of four motives", reasons, config.updates_per_topic),
     )
     lacks = [f"{what}: {has} of the {needs} needed" for what, has, needs in has_and_needs if has < needs]
     if lacks:
         raise UserError(
             f"{name}: the bank is too small for the configuration: {'; '.join(lacks)}",
-            "add to the bank, or lower items_per_topic, slots_per_topic, facts_per_topic or updates_per_topic",
+            "add to the bank, or lower items_per_topic, slots_per_topic or facts_per_topic",
         )

@@ -1,14 +1,29 @@
-"""The bank of people: names, demographics, and sentences for profiles."""
+"""The bank of people: names, demographics, and the parts of which a life is drawn."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from generation.banks.model import BankModel, Template, Text
+from generation.banks.model import AgeRange, BankModel, Plain, Slots, Tag, Template, Text
 
 OccupationKind = Literal["worker", "student", "retired"]
+
+_PERSON = ("name", "subject", "object", "possessive")
+Sentence = Annotated[Template, AfterValidator(Slots(may=_PERSON))]
+"""A sentence, or a part of one, about a persona: `{name}`, `{subject}`, `{object}`, `{possessive}`."""
+_Opening = Annotated[
+    Template,
+    AfterValidator(
+        Slots(
+            "name",
+            "household",
+            "home",
+            may=("age", "an_age", "occupation", "an_occupation", "place", "setting", "subject", "possessive"),
+        )
+    ),
+]
 
 
 class Culture(BankModel):
@@ -32,54 +47,64 @@ class Gender(BankModel):
     weight: int = Field(ge=0)
 
 
-class AgeRange(BankModel):
-    """Something that fits people of some ages only."""
+class LifePart(AgeRange):
+    """A part of a life.
 
-    min_age: int = 18
-    max_age: int = 120
+    Attributes:
+        text: What is said of it.
+        tags: What it brings into the life.
+        kind: Of one kind a life has one part.
+    """
 
-    def fits(self, age: int) -> bool:
-        """Say whether it fits someone of this age."""
-        return self.min_age <= age <= self.max_age
+    text: Sentence
+    tags: frozenset[Tag] = frozenset()
+    kind: str = ""
 
 
 class Occupation(AgeRange):
-    """An occupation, without an article."""
+    """An occupation, without an article; its kind brings a tag of its own."""
 
     name: Text
     kind: OccupationKind = "worker"
+    tags: frozenset[Tag] = frozenset()
 
 
 class HomePlace(BankModel):
     """A kind of place, and a clause about it that begins with `where`."""
 
-    name: Text
-    setting: Text
-
-
-class Sentence(AgeRange):
-    """A sentence for a profile; `{name}`, `{subject}`, `{object}`, `{possessive}`."""
-
-    text: Template
-    kind: str = ""
+    name: Plain
+    setting: Plain
 
 
 class Opener(BankModel):
-    """The first sentence of a profile; `{name}`, `{age}`, `{an_occupation}`, `{place}`, `{setting}`."""
+    """The first sentences of a profile."""
 
     kind: OccupationKind
-    text: Template
+    text: _Opening
 
 
 class PeopleBank(BankModel):
-    """Where personas are drawn from; `relations` are those of people whom a user speaks of."""
+    """Where personas are drawn from.
+
+    Attributes:
+        relations: Of people whom a user speaks of.
+        households: Completes `Ana lives …`.
+        homes: Completes `Ana lives in …`.
+        extras: What else a life has.
+        background: Where somebody comes from.
+        interests: What fills evenings and weekends.
+        goals: What somebody wants of the coming years.
+    """
 
     cultures: list[Culture] = Field(min_length=1)
     genders: list[Gender] = Field(min_length=1)
     relations: list[Text] = Field(min_length=8)
     occupations: list[Occupation] = Field(min_length=1)
     places: list[HomePlace] = Field(min_length=1)
-    circumstances: list[Sentence] = Field(min_length=2)
-    character: list[Sentence] = Field(min_length=1)
-    dreams: list[Sentence] = Field(min_length=1)
+    households: list[LifePart] = Field(min_length=1)
+    homes: list[LifePart] = Field(min_length=1)
+    extras: list[LifePart] = Field(min_length=1)
     profile_openers: list[Opener] = Field(min_length=1)
+    background: list[LifePart] = Field(min_length=1)
+    interests: list[LifePart] = Field(min_length=2)
+    goals: list[LifePart] = Field(min_length=1)

@@ -2,53 +2,70 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Annotated
 
-from generation.banks.model import BankModel, Template
+from pydantic import AfterValidator, Field
+
+from generation.banks.frames import Pair, Three, Turn
+from generation.banks.model import BankModel, PlainTemplate, Slots, Template
+
+_Labelled = Annotated[Template, AfterValidator(Slots(may=("label",)))]
+_OfPerson = Annotated[Template, AfterValidator(Slots(may=("person",)))]
+_Items = Annotated[Template, AfterValidator(Slots("items"))]
+
+
+class TrialTells(BankModel):
+    """How it is told what somebody has tried: verb phrases in the past tense, for all persons.
+
+    Attributes:
+        tries: `tried {items}`.
+        traces: What shows that somebody has tried them.
+        stock: What says nothing.
+    """
+
+    tries: list[_Items] = Field(min_length=1)
+    traces: list[_Items] = Field(min_length=1)
+    stock: list[PlainTemplate] = Field(min_length=1)
+    pairs: list[Pair] = Field(min_length=1)
+    threes: list[Three] = Field(min_length=1)
+
+
+class ReasonTells(BankModel):
+    """How it is told why something changed; holes take a clause.
+
+    Attributes:
+        pairs: Of the user and another person.
+        past: Why it was as it was, and why it is as it is.
+        dropped: Why there was a plan, and why it came otherwise.
+        stock: Clauses that give no reason.
+    """
+
+    pairs: list[Pair] = Field(min_length=1)
+    past: list[Turn] = Field(min_length=1)
+    dropped: list[Turn] = Field(min_length=1)
+    stock: list[PlainTemplate] = Field(min_length=1)
 
 
 class Phrases(BankModel):
-    """Sentences of the chats.
+    """Sentences that chats of all topics share.
 
     Attributes:
-        greetings: First words of a session; `{date}`.
-        openers: The user's lead into a turn.
-        closers: The user's last words in a session.
-        farewells: The assistant's reply to them.
-        acknowledgements: The assistant's first words after something personal; they restate nothing.
-        answer_leads: The assistant's lead into an answer.
-        pivots: The user's bridge from what they told to a question.
-        stance_like_now: The user has come to like `{item}`.
-        stance_dislike_now: The user has come to dislike `{item}`.
-        reason_leads: Why something changed; `{reason}`, a first-person clause.
-        datings: When a change began, `{when}`; before its reason.
-        deeds_of_liking: What somebody did who liked what they had just told of; no verdict.
-        deeds_of_disliking: The same of somebody who did not.
-        trials: What somebody has tried, `{items}`.
-        trial_traces: What shows that somebody has tried `{items}`.
+        farewells: The assistant's last words; may hold `{label}`, a concern of the session.
+        acknowledgements: The assistant's first words after something personal; may hold `{person}`.
+        recalls: The assistant comes back to `{label}`, an earlier concern of the session.
         offers_of_values: The assistant names values side by side, `{names}`, for `{name}`.
         offers_of_items: The assistant names items of a topic side by side, `{names}`; may hold `{label}`.
-        reflections: The user's asides, free of preferences.
+        datings: When something told was, `{when}`.
     """
 
-    greetings: list[Template] = Field(min_length=1)
-    openers: list[Template] = Field(min_length=1)
-    closers: list[Template] = Field(min_length=1)
-    farewells: list[Template] = Field(min_length=1)
-    acknowledgements: list[Template] = Field(min_length=1)
-    answer_leads: list[Template] = Field(min_length=1)
-    pivots: list[Template] = Field(min_length=1)
-    stance_like_now: list[Template] = Field(min_length=1)
-    stance_dislike_now: list[Template] = Field(min_length=1)
-    reason_leads: list[Template] = Field(min_length=1)
-    deeds_of_liking: list[Template] = Field(min_length=1)
-    deeds_of_disliking: list[Template] = Field(min_length=1)
-    trials: list[Template] = Field(min_length=1)
-    trial_traces: list[Template] = Field(min_length=1)
-    offers_of_values: list[Template] = Field(min_length=1)
-    offers_of_items: list[Template] = Field(min_length=1)
-    datings: list[Template] = Field(min_length=1)
-    reflections: list[Template] = Field(min_length=1)
+    farewells: list[_Labelled] = Field(min_length=1)
+    acknowledgements: list[_OfPerson] = Field(min_length=1)
+    recalls: list[Annotated[Template, AfterValidator(Slots("label"))]] = Field(min_length=1)
+    offers_of_values: list[Annotated[Template, AfterValidator(Slots("names", "name"))]] = Field(min_length=1)
+    offers_of_items: list[Annotated[Template, AfterValidator(Slots("names", may=("label",)))]] = Field(min_length=1)
+    trials: TrialTells
+    reasons: ReasonTells
+    datings: list[Annotated[Template, AfterValidator(Slots("when"))]] = Field(min_length=1)
 
 
 class StancePair(BankModel):
@@ -68,7 +85,6 @@ class OptionPhrases(BankModel):
         evolutions: Tell the course of `{name}` in `{steps}`.
         item_evolutions: Tell the course of the view of `{item}` in `{steps}`.
         reasons: Recall `{reason}` for a change of `{name}`.
-        item_again: The user wants to change their mind about `{item}` once more.
         evolution_queries: The user asks how their `{name}` has gone.
         item_evolution_queries: The user asks how their view has gone, naming no item.
         recommendations: Recommend `{recommendation}`.
@@ -82,7 +98,6 @@ class OptionPhrases(BankModel):
     evolutions: list[Template] = Field(min_length=1)
     item_evolutions: list[Template] = Field(min_length=1)
     reasons: list[Template] = Field(min_length=1)
-    item_again: list[Template] = Field(min_length=1)
     evolution_queries: list[Template] = Field(min_length=1)
     item_evolution_queries: list[Template] = Field(min_length=1)
     recommendations: list[Template] = Field(min_length=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,10 +10,13 @@ from typing import Final, NamedTuple, overload
 
 from pydantic import BaseModel
 
-from generation.banks.people import Culture, Gender, PeopleBank, Sentence
+from generation.banks.load import Banks
+from generation.banks.people import Culture, Gender, LifePart, PeopleBank
+from generation.banks.voices import Voices
 from generation.config import Config
 from generation.errors import UserError
 from generation.grammar import expand, expand_phrase
+from generation.lives import Life, age_tags, draw_life
 from generation.llm.client import Client, Request
 from generation.reading import parse_json, read_text
 from generation.records import MOTIVES, Persona
@@ -82,10 +86,10 @@ class DrawnPersonas(Sequence[PersonaTask]):
     """Who the users are; each is drawn when it is asked for, since there may be a million."""
 
     def __init__(
-        self, config: Config, bank: PeopleBank, descriptions: Sequence[str] | None, numbers: Sequence[int]
+        self, config: Config, banks: Banks, descriptions: Sequence[str] | None, numbers: Sequence[int]
     ) -> None:
         self._config = config
-        self._bank = bank
+        self._banks = banks
         self._descriptions = descriptions
         self._numbers = numbers
 
@@ -100,12 +104,12 @@ class DrawnPersonas(Sequence[PersonaTask]):
 
     def __getitem__(self, at: int | slice) -> PersonaTask | DrawnPersonas:
         if isinstance(at, slice):
-            return DrawnPersonas(self._config, self._bank, self._descriptions, self._numbers[at])
+            return DrawnPersonas(self._config, self._banks, self._descriptions, self._numbers[at])
         number = self._numbers[at]
-        return _draw(self._config, self._bank, number, self._descriptions[number] if self._descriptions else "")
+        return _draw(self._config, self._banks, number, self._descriptions[number] if self._descriptions else "")
 
 
-def draw_personas(config: Config, bank: PeopleBank) -> DrawnPersonas:
+def draw_personas(config: Config, banks: Banks) -> DrawnPersonas:
     """Draw who the users are.
 
     Raises:
@@ -120,51 +124,36 @@ def draw_personas(config: Config, bank: PeopleBank) -> DrawnPersonas:
                 "lower personas, or add lines",
             )
         descriptions = rng_for(config.seed, "descriptions").sample(found, len(found))[: config.personas]
-    return DrawnPersonas(config, bank, descriptions, range(config.personas))
+    return DrawnPersonas(config, banks, descriptions, range(config.personas))
 
 
-def _draw(config: Config, bank: PeopleBank, persona_id: int, description: str) -> PersonaTask:
+def _draw(config: Config, banks: Banks, persona_id: int, description: str) -> PersonaTask:
     rng = rng_for(config.seed, "persona", persona_id)
+    bank = banks.people
     race = rng.choice(sorted({culture.race for culture in bank.cultures}))
     culture = rng.choice([culture for culture in bank.cultures if culture.race == race])
     gender = rng.choices(bank.genders, [gender.weight for gender in bank.genders])[0]
     age = rng.randint(*_AGES)
     name = f"{rng.choice(_given_names(culture, gender))} {rng.choice(culture.families)}"
-    occupation = rng.choice([o for o in bank.occupations if o.fits(age)])
-    place = rng.choice(bank.places)
-    motives = rng.sample(MOTIVES, _MOTIVES)
     given = name.split()[0]
+    life = draw_life(bank, age, rng)
     slots = {"name": given, "subject": gender.subject, "object": gender.object, "possessive": gender.possessive}
 
-    def sentences(entries: Sequence[Sentence], count: int) -> list[str]:
-        """Draw sentences of different kinds, so that nobody lives in two homes."""
-        fitting = [entry for entry in entries if entry.fits(age)]
-        order = rng.sample(fitting, len(fitting))
-        one_a_kind = list({entry.kind: entry for entry in reversed(order)}.values())
-        chosen = rng.sample(one_a_kind, min(count, len(one_a_kind)))
-        return [expand(entry.text, rng, **slots) for entry in chosen]
+    def sentence(number: int, part: LifePart) -> str:
+        """Return a sentence of the profile; every other one says `she` or `he`, whose verbs are those of a name."""
+        called = gender.subject if number % 2 and gender.subject != "they" else given
+        return expand(part.text, rng, **{**slots, "name": called})
 
-    opener = rng.choice([o for o in bank.profile_openers if o.kind == occupation.kind])
     facts: PersonaFacts = {
         "name": name,
         "age": age,
         "gender": gender.id,
         "race": race,
         "pronouns": [gender.subject, gender.object, gender.possessive],
-        "description": description
-        or expand_phrase(
-            opener.text,
-            rng,
-            name=name,
-            age=str(age),
-            an_occupation=f"{'an' if occupation.name[0] in 'aeiou' else 'a'} {occupation.name}",
-            place=place.name,
-            setting=place.setting,
-        ),
+        "description": description or _opening(life, bank, slots, name, age, rng),
         "from_source": bool(description),
-        "circumstances": sentences(bank.circumstances, 2),
-        "character": sentences(bank.character, 1),
-        "outlook": sentences(bank.dreams, 1),
+        # To a life that comes from elsewhere the bank adds nothing: it might not fit.
+        "more": [] if description else [sentence(number, part) for number, part in enumerate(life.more, start=1)],
     }
     persona = Persona(
         persona_id=persona_id,
@@ -172,15 +161,52 @@ def _draw(config: Config, bank: PeopleBank, persona_id: int, description: str) -
         age=age,
         gender=gender.id,
         race=race,
-        occupation="" if description else occupation.name,
-        motives=tuple(motives),
+        occupation="" if description else life.occupation.name,
+        motives=tuple(rng.sample(MOTIVES, _MOTIVES)),
         circle=tuple(_circle(config, bank, persona_id, given)),
+        # A description from elsewhere may say anything: of such a life no more is known than the age.
+        life=tuple(sorted(age_tags(age) if description else life.tags)),
+        voice=_voice(config, banks.voices, persona_id),
         demographics=f"Name: {name}. Age: {age}. Gender identity: {gender.id}. Racial identity: {race}.",
         profile="",
         shown="",
         shown_tokens=0,
     )
     return PersonaTask(persona, config.persona_visible, facts)
+
+
+def _opening(life: Life, bank: PeopleBank, slots: dict[str, str], name: str, age: int, rng: random.Random) -> str:
+    """Return the first sentences of a profile; only the first of them has the family name."""
+    opener = rng.choice([opener for opener in bank.profile_openers if opener.kind == life.occupation.kind])
+    place = rng.choice(bank.places)
+    text = expand(
+        opener.text,
+        rng,
+        **slots,
+        age=str(age),
+        an_age=_with_article(str(age)),
+        occupation=life.occupation.name,
+        an_occupation=_with_article(life.occupation.name),
+        household=expand_phrase(life.household.text, rng, **slots),
+        home=expand_phrase(life.home.text, rng, **slots),
+        place=place.name,
+        setting=place.setting,
+    )
+    return text.replace(slots["name"], name, 1)
+
+
+_VOWEL_SOUND: Final = re.compile(r"(?!uni|use|eu|one)[aeiou]|8|11\b|18\b", re.IGNORECASE)
+
+
+def _with_article(words: str) -> str:
+    return f"{'an' if _VOWEL_SOUND.match(words) else 'a'} {words}"
+
+
+def _voice(config: Config, voices: Voices, persona_id: int) -> str:
+    """Draw how a user writes: of as many users as there are voices each has another."""
+    ids = [voice.id for voice in voices.voices]
+    rounds, place = divmod(persona_id, len(ids))
+    return rng_for(config.seed, "voices", rounds).sample(ids, len(ids))[place]
 
 
 def _circle(config: Config, bank: PeopleBank, persona_id: int, given: str) -> list[str]:

@@ -47,9 +47,8 @@ def question_request(plan: QuestionPlan, banks: Banks) -> Request:
     The states stand in an order that says nothing, and nothing says which of them is right.
     """
     topic = banks.topics.get(plan.topic)
-    # Of the two items in the options the user knows one: which, must not be said, unless the message is to name it.
-    blind = plan.kind == "item" and plan.question_type != "revisit_reasons_behind_preference_updates"
-    subject = "" if blind else plan.subject
+    # Of the two items in the options the user knows one: which, must not be said.
+    subject = "" if plan.kind == "item" else plan.subject
     slots = {slot.id: slot.name for slot in topic.slots} if topic is not None else {}
     facts: QuestionFacts = {
         "topic": plan.topic,

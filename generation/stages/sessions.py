@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
-from generation.config import LIFE_EVENTS, MAX_TOLD, Config
-from generation.dates import spoken_day, spoken_past
+from generation.config import LIFE_EVENTS, Config
+from generation.dates import DatePhrases, spoken_day
 from generation.grammar import mentions
 from generation.history_records import (
     Event,
@@ -22,6 +21,7 @@ from generation.history_records import (
     TopicHistory,
     tried_items,
 )
+from generation.lives import after_events
 from generation.llm.client import Client, Request
 from generation.records import PERIODS, Message, Persona, Session
 from generation.request_facts import SessionFacts, ToldFacts
@@ -62,10 +62,12 @@ def _facts(
 ) -> SessionFacts:
     rng = rng_for(config.seed, "session", persona.persona_id, topic.topic, plan.period)
     bank = banks.topics[topic.topic]
-    reversals = {entry.id: entry.after for entry in banks.life.events if entry.after is not None}
     told: dict[str, Event | Mention] = {event.event_id: event for event in topic.events}
     told |= {mention.mention_id: mention for mention in topic.mentions}
     turns = rng.randint(config.turns_per_session.min, config.turns_per_session.max)
+    life_events = {event.id: event for event in banks.life.events}
+    so_far = [life_events[event.subject] for event in history.general if event.date <= plan.date]
+    dates = DatePhrases(plan.date, rng)
     return {
         "persona_id": persona.persona_id,
         "name": persona.name,
@@ -78,18 +80,25 @@ def _facts(
         "spoken_date": spoken_day(plan.date),
         "turns": turns,
         "told": [
-            _told_facts(id_, told[id_], topic, bank, spoken_past(told[id_].date, plan.date, rng)) for id_ in plan.told
+            _told_facts(id_, number, told[id_], topic, bank, dates.phrase(told[id_].date))
+            for number, thread in enumerate(plan.threads)
+            for id_ in thread
         ],
-        "offers": [{"subject_name": _slot_name(bank, o.subject), "names": list(o.names)} for o in plan.offers],
-        "life": [
+        "offers": [
+            {"subject": o.subject, "subject_name": _slot_name(bank, o.subject), "names": list(o.names)}
+            for o in plan.offers
+        ],
+        "life_events": [
             {
                 "event_id": event.event_id,
                 "subject": event.subject,
                 "text": event.text,
-                "when": spoken_past(event.date, plan.date, rng),
+                "when": dates.phrase(event.date),
             }
-            for event in _life_events(config, history.general, topic, plan, reversals)[: _room(turns, plan)]
+            for event in _life_events(history.general, topic, plan, config, banks)[: _room(turns, plan)]
         ],
+        "life": sorted(after_events(frozenset(persona.life), so_far)),
+        "voice": persona.voice,
         "circle": list(persona.circle),
         "named": _named(topic),
         "words": dict(AIMS),
@@ -98,7 +107,7 @@ def _facts(
 
 def _room(turns: int, plan: SessionPlan) -> int:
     """Return how many turns are left beside those that have to tell something."""
-    return max(0, turns - max(1, math.ceil(len(plan.told) / MAX_TOLD)))
+    return max(0, turns - len(plan.threads))
 
 
 def _named(topic: TopicHistory) -> list[str]:
@@ -110,10 +119,13 @@ def _slot_name(bank: TopicBank, subject: str) -> str:
     return next((slot.name for slot in bank.slots if slot.id == subject), subject)
 
 
-def _told_facts(id_: str, told: Event | Mention, topic: TopicHistory, bank: TopicBank, when: str) -> ToldFacts:
+def _told_facts(
+    id_: str, thread: int, told: Event | Mention, topic: TopicHistory, bank: TopicBank, when: str
+) -> ToldFacts:
     about = topic.preference(told.preference_id) if isinstance(told, Event) else told
     return {
         "told_id": id_,
+        "thread": thread,
         "whose": "user" if isinstance(told, Event) else told.whose,
         "person": "" if isinstance(told, Event) else told.person,
         "telling": told.telling,
@@ -137,9 +149,10 @@ def _names(kind: PreferenceKind, subject: str, state: str) -> list[str]:
 
 
 def _life_events(
-    config: Config, general: Sequence[GeneralEvent], topic: TopicHistory, plan: SessionPlan, reversals: dict[str, str]
+    general: Sequence[GeneralEvent], topic: TopicHistory, plan: SessionPlan, config: Config, banks: Banks
 ) -> list[GeneralEvent]:
     """Choose life events for a session: recent ones that nothing has undone, and none that the topic has had."""
+    reversals = {entry.id: entry.after for entry in banks.life.events if entry.after is not None}
 
     def is_news(event: GeneralEvent) -> bool:
         age = (plan.date - event.date).days

@@ -10,13 +10,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence, Set
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from generation.banks.load import Banks
-from generation.banks.topic import Fact, TopicBank
+from generation.banks.topic import TopicBank
 from generation.grammar import mentions, pattern
 from generation.option_plans import stance_state
-from generation.records import STANCES, Motive
+from generation.records import STANCES
+from personamem_builder.audit.told_reader import Read as _Read
+from personamem_builder.audit.told_reader import TopicTells, plain_words
 
 Evidence = Sequence[tuple[str, str]]
 """The evidence messages in order, each with the topic of its session."""
@@ -47,6 +49,7 @@ class EvidenceReader:
         self._advice = {scenario.domain: scenario.options for scenario in banks.scenarios.scenarios}
         # Many questions share a message.
         self._read = cache(self._read_message)
+        self._topic_tells: dict[str, TopicTells] = {}
 
     def knows(self, question_type: str, topic: str, evidence: Evidence) -> bool:
         """Say whether there are banks for all that a question speaks of."""
@@ -88,7 +91,7 @@ class EvidenceReader:
             return subjects(states)
         bank = self._banks.topics[topic]
         slots = [slot for slot in bank.slots if any(pattern(text).search(message) for text in slot.again)]
-        return frozenset([*(value.phrase for slot in slots for value in slot.values), *_items(message, bank)])
+        return frozenset(value.phrase for slot in slots for value in slot.values)
 
     def told(self, question_type: str, evidence: Evidence, about: Set[str]) -> tuple[str, ...]:
         """Return what the evidence says about a question of a type; all its topics have banks.
@@ -104,7 +107,7 @@ class EvidenceReader:
             return tuple(item for text, topic in evidence for item in self._read(text, topic).tried)
         if question_type == _REASONS:
             given = [reason for text, topic in evidence for reason in self._read(text, topic).reasons]
-            return tuple(reason.recalled for reason in given if reason.of & about)[-1:]
+            return tuple(reason.told for reason in given if reason.of & about)[-1:]
         if question_type == "generalize_to_new_scenarios":
             messages = dict.fromkeys(evidence)  # one that tells two events stands there twice
             counts = Counter(reason.motive for text, topic in messages for reason in self._read(text, topic).reasons)
@@ -130,39 +133,24 @@ class EvidenceReader:
         if topic not in self._banks.topics:
             return []
         answers = self._banks.answers
-        own = [text for where, text, _ in self._banks.topics[topic].templates() if where.endswith(("queries", "again"))]
-        return [*own, *answers.item_again, *answers.item_evolution_queries]
+        bank = self._banks.topics[topic]
+        own = [text for slot in bank.slots for text in (*slot.queries, *slot.again, *slot.recommend_queries)]
+        own += [*bank.item_queries, *bank.idea_queries, *(text for kind in bank.facts for text in kind.queries)]
+        return [*own, *answers.item_evolution_queries]
 
     def _read_message(self, text: str, topic: str) -> _Read:
         """Return what a message says of the user: what it tells of others, of dropped plans and of the past is not."""
         topics = self._banks.topics
         found = _Read([], [], [], [], [])
-        for told in self._banks.attributions.read(text):
-            if told.whose == "user":
-                for bank in [topics[topic]] if topic in topics else topics.values():
-                    self._read_core(told.core, bank, found)
+        message = plain_words(text)
+        for bank in [topics[topic]] if topic in topics else topics.values():
+            self._tells(bank.id).read(message, found)
         return found
 
-    def _read_core(self, core: str, bank: TopicBank, found: _Read) -> None:
-        facts = (fact for kind in bank.facts for fact in kind.facts)
-        found.facts.extend(fact.recalled for fact in facts if _tells(core, _fact_texts(fact)))
-        values, items = _values_told(core, bank), _items_told(core, bank)
-        found.values.extend(values)
-        found.reasons.extend(
-            _Reason(reason.recalled, motive, frozenset([*values, *items]))
-            for motive, reasons in bank.reasons.items()
-            for reason in reasons
-            if _tells(core, (reason.told, reason.retold))
-        )
-        phrases = self._banks.phrases
-        if _tells(core, (*phrases.trials, *phrases.trial_traces)):
-            found.tried.extend(items)
-            return
-        likes = _tells(core, (*bank.likes, *phrases.stance_like_now, *phrases.deeds_of_liking))
-        dislikes = _tells(core, (*bank.dislikes, *phrases.stance_dislike_now, *phrases.deeds_of_disliking))
-        if likes != dislikes:
-            stance = "like" if likes else "dislike"
-            found.stances.extend(stance_state(stance, item) for item in items)
+    def _tells(self, topic: str) -> TopicTells:
+        if topic not in self._topic_tells:
+            self._topic_tells[topic] = TopicTells(self._banks.topics[topic], self._banks.phrases)
+        return self._topic_tells[topic]
 
     def _asserted(self, question_type: str, topic: str, option: str) -> tuple[str, ...]:
         """Return what an option asserts; nothing if that cannot be read."""
@@ -174,8 +162,7 @@ class EvidenceReader:
             facts = (fact.recalled for kind in bank.facts for fact in kind.facts)
             return tuple(fact for fact in facts if fact.lower() in lower)
         if question_type == _REASONS:
-            recalled = (reason.recalled for reasons in bank.reasons.values() for reason in reasons)
-            return tuple(reason for reason in recalled if reason.lower() in lower)
+            return tuple(reason.told for _, reason in bank.all_reasons() if reason.told.lower() in lower)
         if question_type == "provide_preference_aligned_recommendations":
             values = (value for slot in bank.slots for value in slot.values)
             return tuple(value.phrase for value in values if any(text.lower() in lower for text in value.recommend))
@@ -190,47 +177,6 @@ class EvidenceReader:
         likes = any(pattern(pair.like).search(option) for pair in stances)
         dislikes = any(pattern(pair.dislike).search(option) for pair in stances)
         return () if likes == dislikes else (stance_state("like" if likes else "dislike", items[0]),)
-
-
-class _Reason(NamedTuple):
-    """A reason that the user gives, what it shows, and which values or items it may be the reason for."""
-
-    recalled: str
-    motive: Motive
-    of: frozenset[str]
-
-
-class _Read(NamedTuple):
-    """What a message says of the user, each in the form of `option_states`."""
-
-    facts: list[str]
-    values: list[str]
-    stances: list[str]
-    tried: list[str]
-    reasons: list[_Reason]
-
-
-def _tells(text: str, templates: Iterable[str]) -> bool:
-    return any(pattern(template).search(text) for template in templates)
-
-
-def _fact_texts(fact: Fact) -> tuple[str, str, str]:
-    return fact.told, fact.retold, fact.trace
-
-
-def _values_told(core: str, bank: TopicBank) -> list[str]:
-    lower = core.lower()
-    values = (value for slot in bank.slots for value in slot.values)
-    return [v.phrase for v in values if _one_of(lower, (v.phrase, *v.paraphrases, *v.signs))]
-
-
-def _items_told(core: str, bank: TopicBank) -> list[str]:
-    lower = core.lower()
-    return [item.phrase for item in bank.items if _one_of(lower, (item.phrase, *item.paraphrases))]
-
-
-def _one_of(text: str, phrases: Iterable[str]) -> bool:
-    return any(mentions(text, phrase.lower()) for phrase in phrases)
 
 
 def holds(question_type: str, asserted: Sequence[str], told: Sequence[str]) -> bool:

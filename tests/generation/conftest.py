@@ -28,7 +28,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def crowd_config() -> Config:
-    return Config(topics=TOPICS, personas=160, seed=11)
+    return Config(topics=TOPICS, personas=160, seed=11, updates_per_topic=8)
 
 
 @pytest.fixture(scope="session")

@@ -107,7 +107,7 @@ def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
         ),
         (
             "topics: [writing, email, coding]\nturns_per_session: {min: 2, max: 4}",
-            "100 events and mentions of a topic do not fit into 4 sessions of 2 turns",
+            "88 events and mentions of a topic do not fit into 4 sessions of 2 turns",
         ),
         (
             "topics: [writing, email, coding]\nquestions_per_topic: {suggest_new_ideas: 5}",

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import time
-from calendar import month_name
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from small_runs import CLI, TINY, contents, make_run, tiny_work, work_of
 from generation import prompts
 from generation.banks.load import shipped_topics
 from generation.config import Config, Turns, load_config
+from generation.dates import spoken_day
 from generation.errors import UserError
 from generation.grammar import mentions
 from generation.history_records import History
@@ -111,7 +111,7 @@ def test_one_more_user_from_a_file_changes_nothing_for_the_others(tmp_path: Path
 
 
 def _personas(work: RunInputs) -> list[Persona]:
-    return [write_persona(work.client(), task) for task in draw_personas(work.config, work.banks.people)]
+    return [write_persona(work.client(), task) for task in draw_personas(work.config, work.banks)]
 
 
 # --- kills
@@ -525,7 +525,8 @@ def test_every_mention_stands_in_exactly_one_message_of_the_user_in_the_session_
     assert all(where[mention.mention_id] == where[mention.beside_event_id] for mention in beside)
 
 
-def test_what_a_user_has_no_view_on_is_named_in_no_session_of_the_topic(moderate: Run) -> None:
+def test_what_a_user_has_no_view_on_is_told_of_others_alone(moderate: Run) -> None:
+    """Names stand where something told, or an offer, speaks of them, and nowhere else."""
     texts: dict[tuple[int, str], str] = {}
     for session in moderate.sessions:
         said = "\n".join(message.content for message in session.messages).lower()
@@ -533,17 +534,21 @@ def test_what_a_user_has_no_view_on_is_named_in_no_session_of_the_topic(moderate
     found = []
     for persona_id, topic in moderate.topics():
         about = {name for p in topic.preferences for name in p.candidates}
+        about |= {name for m in topic.mentions for name in (m.subject, *m.state.split("; "))}
         names = set(moderate.banks.topics[topic.topic].names()) - about
-        assert len(names) > 10
         text = texts[persona_id, topic.topic]
         found += [(persona_id, topic.topic, name) for name in names if mentions(text, name.lower())]
     assert found == []
 
 
-def test_no_user_message_occurs_twice(moderate: Run) -> None:
+def test_user_messages_hardly_ever_repeat(moderate: Run) -> None:
+    """And if, then short ones that tell nothing."""
     said = Counter(m.content for s in moderate.sessions for m in s.messages if m.role == "user")
     assert len(said) > 2000
-    assert [message for message, count in said.items() if count > 1] == []
+    repeated = [message for message, count in said.items() if count > 1]
+    assert len(repeated) <= 0.003 * len(said)
+    told = [m.content for s in moderate.sessions for m in s.messages if m.event_ids or m.mention_ids]
+    assert max(Counter(told).values()) == 1
 
 
 def test_sessions_are_held_on_their_days(moderate: Run) -> None:
@@ -565,9 +570,9 @@ def test_the_periods_are_as_far_apart_as_their_names_say(moderate: Run) -> None:
         assert dt.timedelta(days=350) <= year - first <= dt.timedelta(days=380)
 
 
-def test_a_user_names_the_day_of_the_session(moderate: Run) -> None:
-    for session in moderate.sessions:
-        assert f"of {month_name[session.date.month]}" in session.messages[0].content
+def test_a_user_who_names_the_day_names_that_of_the_session(moderate: Run) -> None:
+    days = [s for s in moderate.sessions if spoken_day(s.date).lower() in s.messages[0].content.lower()]
+    assert 0.2 * len(moderate.sessions) < len(days) < 0.8 * len(moderate.sessions)
 
 
 def test_fillers_are_all_different(moderate: Run) -> None:

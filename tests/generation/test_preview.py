@@ -220,7 +220,8 @@ class Worst(GoodModel):
             return {**reply, "message": reply["message"] + more}
         for turn in reply["turns"]:
             whole = turn["assistant"]
-            kept = [", ".join(offer["names"]) for offer in offers if all(name in whole for name in offer["names"])]
+            lower = whole.lower()
+            kept = [", ".join(o["names"]) for o in offers if all(name.lower() in lower for name in o["names"])]
             short = ". ".join([" ".join(whole.split()[:40]), *kept])
             self._whole[short] = turn["assistant"]
             turn |= {"user": turn["user"] + more, "assistant": short}
@@ -252,7 +253,7 @@ def counted(one_topic: RunInputs) -> Counted:
     def write(stage: str, tasks: list[Any]) -> list[Any]:
         return [STAGES[stage].write(client, banks, task) for task in tasks]
 
-    [persona] = write("personas", draw_personas(config, banks.people))
+    [persona] = write("personas", draw_personas(config, banks))
     [history] = write("histories", [draw_history(config, persona, banks)])
     write("sessions", session_tasks(config, persona, history, banks))
     write("questions", plan_questions(config, persona, history, banks))
@@ -308,7 +309,7 @@ def test_there_are_no_more_calls_than_the_estimate_says(one_topic: RunInputs) ->
     """The worst model and reader there are reach the bound and do not pass it."""
     config, banks = one_topic.config, one_topic.banks
     offline = Client(GoodModel(one_topic))
-    persona = write_persona(offline, draw_personas(config, banks.people)[0])
+    persona = write_persona(offline, draw_personas(config, banks)[0])
     history = write_history(offline, draw_history(config, persona, banks))
     tasks = {
         "sessions": session_tasks(config, persona, history, banks),

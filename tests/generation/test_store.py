@@ -25,6 +25,8 @@ def persona(number: int) -> Persona:
         occupation="tram driver",
         motives=("calm", "thrift"),
         circle=("my cousin Ana",),
+        life=("job", "under40"),
+        voice="brief",
         demographics="Age: 30.",
         profile='A "profile", {with} all\nsorts of marks.',
         shown="Age: 30.",

@@ -13,7 +13,16 @@ from small_histories import any_persona, chains, events_with_mentions
 from generation.history_records import Event, History, Mention, Preference, tried_items
 from generation.motives import Change
 from generation.records import STANCES, Persona
-from generation.tellings import Told, draw_offers, tell_fact, tell_others, tell_stance, tell_trials, tell_value
+from generation.tellings import (
+    Told,
+    draw_offers,
+    tell_fact,
+    tell_of_others,
+    tell_others,
+    tell_stance,
+    tell_trials,
+    tell_value,
+)
 
 User = tuple[Persona, History]
 SEAT = Preference(preference_id="s", kind="slot", subject="seat", candidates=("aisle", "deck", "roof", "window"))
@@ -33,7 +42,8 @@ def persona(rng: random.Random) -> Persona:
 
 
 def change(persona: Persona) -> Change:
-    return Change(persona.motives[2], {motive: f"because of {motive}" for motive in persona.motives})
+    reasons = {motive: f"because of {motive}" for motive in persona.motives}
+    return Change(persona.motives[2], reasons, {motive: f"in spite of {motive}" for motive in persona.motives})
 
 
 def test_a_value_stands_beside_the_three_others(persona: Persona, rng: random.Random) -> None:
@@ -87,6 +97,16 @@ def test_a_change_gives_each_of_the_four_a_motive_and_its_reason(persona: Person
     assert {one.reason for one in tell_value(SEAT, ["roof"], "named", persona, rng)} == {None}
 
 
+def test_who_comes_to_the_same_view_of_an_item_has_a_reason_for_it_and_who_does_not_one_against_it(
+    persona: Persona, rng: random.Random
+) -> None:
+    item = Preference(preference_id="i", kind="item", subject="aisles", candidates=("aisles", "decks"))
+    own, *rivals = tell_stance(item, "like", "named", persona, rng, change(persona))
+    assert own.reason == f"because of {own.motive}"
+    for rival in rivals:
+        assert rival.reason == f"{'because' if rival.state == 'like' else 'in spite'} of {rival.motive}"
+
+
 def test_values_can_be_told_without_an_event_all_four_and_none_the_users(persona: Persona, rng: random.Random) -> None:
     for _ in range(40):
         told = tell_others(SEAT, ["deck", "roof"], "named", persona, rng)
@@ -106,7 +126,10 @@ def test_only_what_was_held_is_past_and_only_what_was_never_held_is_dropped(crow
             for preference, event, beside in events_with_mentions(topic, lambda p: p.kind == "slot"):
                 held = {e.state for e in topic.chain(preference.preference_id, event.period)}
                 for mention in beside:
-                    whose[mention.state in held][mention.whose] += 1
+                    if mention.telling == "implied":  # what somebody does shows how things are
+                        assert mention.whose == "other"
+                    else:
+                        whose[mention.state in held][mention.whose] += 1
     assert set(whose[True]) == {"past", "other"}
     assert set(whose[False]) == {"dropped", "other"}
     assert binomtest(whose[True]["past"], whose[True].total(), 0.5).pvalue > 1e-4
@@ -171,3 +194,19 @@ def test_offers_name_all_candidates_of_different_preferences_and_no_facts(person
     }
     assert len(offers) == 3
     assert len(draw_offers(told, 2, rng)) == 2
+
+
+@pytest.mark.parametrize(
+    "preference",
+    [
+        SEAT,
+        Preference(preference_id="i", kind="item", subject="aisles", candidates=("aisles", "decks")),
+        Preference(preference_id="t", kind="trial", subject="", candidates=("a", "b", "c", "d")),
+    ],
+)
+def test_four_things_can_be_told_of_others_alone(persona: Persona, rng: random.Random, preference: Preference) -> None:
+    for _ in range(20):
+        told = tell_of_others(preference, "named", persona, rng)
+        assert {one.whose for one in told} == {"other"}
+        assert len({one.person for one in told}) == len({(one.subject, one.state) for one in told}) == 4
+        assert {one.reason for one in told} == {None}

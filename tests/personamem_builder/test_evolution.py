@@ -79,7 +79,8 @@ def test_the_text_holds_each_preference_with_its_states_in_order(
 def test_what_others_do_and_what_came_to_nothing_is_left_out(
     user: tuple[Persona, History], topic: TopicHistory
 ) -> None:
-    text = timeline_text(user[0], topic)
+    lines = [line for line in timeline_text(user[0], topic).splitlines() if line.startswith("    ")]
+    text = "\n".join(lines)  # what happened; what it is about stands above
     own = {event.state for event in topic.events} | {event.reason for event in topic.events}
     others = [mention.reason or mention.state for mention in topic.mentions]
     strange = [said for said in others if said not in own and said not in ("like", "dislike")]

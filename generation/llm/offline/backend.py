@@ -40,9 +40,7 @@ def _write_persona(facts: PersonaFacts, banks: Banks, rng: random.Random, seed: 
     opening = (
         f"{facts['name']} is {facts['age']}. {facts['description']}" if facts["from_source"] else facts["description"]
     )
-    rest = [*facts["circumstances"], *facts["character"]]
-    rng.shuffle(rest)
-    sentences = [opening if opening.endswith(".") else f"{opening}.", *rest, *facts["outlook"]]
+    sentences = [opening if opening.endswith(".") else f"{opening}.", *facts["more"]]
     return {"profile": " ".join(sentences)}
 
 

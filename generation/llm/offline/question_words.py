@@ -78,10 +78,7 @@ def _evolution(facts: QuestionFacts, banks: Banks, rng: random.Random) -> tuple[
 def _reasons(facts: QuestionFacts, banks: Banks, rng: random.Random) -> tuple[str, list[str]]:
     bank, answers = banks.topics[facts["topic"]], banks.answers
     reasons = [reason for (reason,) in facts["states"]]
-    if facts["kind"] == "slot":
-        message = expand(rng.choice(bank.slot(facts["subject"]).again), rng)
-    else:
-        message = expand(rng.choice(answers.item_again), rng, item=facts["subject"])
+    message = expand(rng.choice(bank.slot(facts["subject"]).again), rng)
     return message, _one_form(rng.choice(answers.reasons), "reason", reasons, rng)
 
 

@@ -1,30 +1,37 @@
-"""Words for sessions: what the user tells, by the way and on purpose, and what the assistant answers."""
+"""Words for sessions: stretches of chat about one concern each, in some of which something is told."""
 
 from __future__ import annotations
 
 import datetime as dt
 import random
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from generation.banks.life import LifeEvent
+from generation.banks.life import SmallTalk
 from generation.banks.load import Banks
-from generation.banks.topic import Talk, TopicBank
+from generation.banks.topic import FREE, ITEMS, TRIALS, Exchange, Thread, TopicBank
 from generation.content_words import unwanted_names
-from generation.grammar import expand
+from generation.grammar import expand, slot_names
 from generation.llm.offline.told_words import ToldWords
+from generation.llm.offline.voice_words import VoiceWords
+from generation.records import PERIODS
 from generation.request_facts import LifeEventFacts, SessionFacts, ToldFacts
 from generation.seeds import rng_for
 
 T = TypeVar("T")
 
-_TALKS_IN_A_PERIOD: Final = 12  # questions about the topic in a session, so that four sessions need no question twice
-_YES_OR_NO: Final = re.compile(r"(Yes|No|Not)\b")
-_COLD: Final = re.compile(r"\b(snow|frost|sleet|icicle|frozen|black ice|Christmas|Advent)", re.IGNORECASE)
-_HOT: Final = re.compile(r"\b(heatwave|heat wave|swelter|sunburn|scorching|thirty degrees|midsummer)", re.IGNORECASE)
+_USUAL: Final = 2  # exchanges of a stretch of chat
+_ACKNOWLEDGED_SHARE: Final = 0.25
+_RECALLED_SHARE: Final = 0.12
+_RETURN_SHARE: Final = 0.6  # of the later sessions, those that begin with what an earlier one was about
+_ASIDE_SHARE: Final = 0.2  # of what is told, that which has words of its own before it
+_IN_PASSING_SHARE: Final = 0.2  # of the groups of things told, those that are told while something else is the concern
+_FULL: Final = 2  # things told, beside which nobody rambles
+_DETAILS_BESIDE_CHANGES: Final = 0.2  # times as many as usual, beside what takes several sentences to tell
 _TRIES: Final = 10
-_SMALL_TALK_SHARE: Final = 1 / 3  # at least, of the exchanges that tell nothing
+_OF_VOICE: Final = ("greetings", "returns", "leads", "switches", "takes", "asides", "rambles", "closers")
+_OF_ASSISTANT: Final = ("farewells", "acknowledgements", "recalls", "offers_of_values", "offers_of_items")
 
 
 class _Deck(Generic[T]):
@@ -41,12 +48,25 @@ class _Deck(Generic[T]):
         return self._left.pop()
 
 
-def _in_season(text: str, month: int) -> bool:
-    """Say whether a remark about the weather fits a month; the users live in the north."""
-    return not (_COLD.search(text) and 5 <= month <= 9) and not (_HOT.search(text) and not 5 <= month <= 9)
+class _Stretch(NamedTuple):
+    """A stretch of chat: what is written, and what is told in it.
+
+    Attributes:
+        length: How many of the exchanges are written.
+        label: What it is about; empty for small talk.
+        news: A life event, which the first message tells.
+        subject: As `OfferFacts.subject`, or `items` for stances and trials; empty for what tells nothing.
+    """
+
+    exchanges: Sequence[Exchange]
+    length: int = 1
+    label: str = ""
+    told: Sequence[ToldFacts] = ()
+    news: str = ""
+    subject: str = ""
 
 
-class _Exchange(NamedTuple):
+class _Turn(NamedTuple):
     """A user message, the reply, and what the message tells."""
 
     user: str
@@ -57,150 +77,216 @@ class _Exchange(NamedTuple):
 def session_reply(facts: SessionFacts, banks: Banks, rng: random.Random, seed: int) -> dict[str, object]:
     """Write a session in the form of `SessionReply`.
 
-    The seed of the run decides which questions fall to which period, so that a user asks none twice.
+    The seed of the run decides which concerns fall to which period, so that a user brings none up twice.
     """
-    exchanges = _Writer(facts, banks, rng, seed).exchanges()
+    turns = _Writer(facts, banks, rng, seed).turns()
     return {
-        "turns": [
-            {"user": exchange.user, "assistant": exchange.assistant, "told_ids": list(exchange.told_ids)}
-            for exchange in exchanges
-        ]
+        "turns": [{"user": turn.user, "assistant": turn.assistant, "told_ids": list(turn.told_ids)} for turn in turns]
     }
 
 
 class _Writer:
     """The decks and the state of one session.
 
-    Nothing but what is told differs between a message that tells an event and one that does not: leads, asides,
-    questions and replies are drawn without a look at it.
+    Nothing but what is told differs between a message that tells an event and one that does not: concerns, questions
+    and replies are drawn without a look at it.
     """
 
     def __init__(self, facts: SessionFacts, banks: Banks, rng: random.Random, seed: int) -> None:
         self._facts = facts
+        self._banks = banks
         self._rng = rng
+        self._seed = seed
         self._bank: TopicBank = banks.topics[facts["topic"]]
-        self._life = {event.id: event for event in banks.life.events}
-        self._phrases = {name: _Deck(getattr(banks.phrases, name), rng) for name in type(banks.phrases).model_fields}
-        fields = ("frames", "likes", "dislikes", "followups")
-        self._topic = {name: _Deck(getattr(self._bank, name), rng) for name in fields}
-        month = dt.date.fromisoformat(facts["date"]).month
-        # A small bank may have nothing for the season: then anything is better than nothing.
-        colour = [text for text in self._bank.colour if _in_season(text, month)] or self._bank.colour
-        self._topic["colour"] = _Deck(colour, rng)
-        small_talk = [talk for talk in banks.life.small_talk if _in_season(talk.say, month)]
-        self._small_talk = _Deck(small_talk or banks.life.small_talk, rng)
-        self._talks = self._talks_of_period(seed)
-        self._words = ToldWords(self._bank, banks, facts["circle"], self._say, self._tell, rng)
+        self._life = frozenset(facts["life"])
+        self._voice = banks.voices.voice(facts["voice"])
+        self._own = {name: _Deck[str](getattr(self._voice, name), rng) for name in _OF_VOICE}
+        self._phrases = {name: _Deck[str](getattr(banks.phrases, name), rng) for name in _OF_ASSISTANT}
+        self._written = VoiceWords(self._voice, rng)
+        self._told = ToldWords(self._bank, banks, facts["circle"], rng)
+        self._uses: dict[str, int] = {}
 
-    def _talks_of_period(self, seed: int) -> Iterator[Talk]:
-        talks = self._bank.talks
-        order = rng_for(seed, "talks", self._facts["persona_id"], self._bank.id).sample(talks, len(talks))
-        start = self._facts["period_index"] * _TALKS_IN_A_PERIOD
-        while True:
-            yield order[start % len(order)]
-            start += 1
+    def turns(self) -> list[_Turn]:
+        """Return the turns of the session."""
+        stretches = self._stretches()
+        offers = self._offers(stretches)
+        turns: list[_Turn] = []
+        for number, stretch in enumerate(stretches):
+            parts = self._shared_out(stretch)
+            for place, (exchange, told) in enumerate(zip(stretch.exchanges, parts, strict=False)):
+                before = self._before(stretches, number, place, len(told))
+                is_last = number == len(stretches) - 1 and place == stretch.length - 1
+                turn = self._turn(exchange, told, stretch.news if place == 0 else "", before, is_last)
+                reply = [turn.assistant]
+                if place == 0 and number > 1 and self._chance(_RECALLED_SHARE):
+                    labels = [earlier.label for earlier in stretches[:number] if earlier.label]
+                    reply += [self._say("recalls", label=labels[-1])] if labels else []
+                reply += offers.pop(number, []) if place == stretch.length - 1 else []
+                turns.append(turn._replace(assistant=" ".join(reply)))
+        labels = [stretch.label for stretch in stretches if stretch.label]
+        farewell = self._say("farewells", label=self._rng.choice(labels))
+        return [*turns[:-1], turns[-1]._replace(assistant=f"{turns[-1].assistant} {farewell}")]
 
-    def exchanges(self) -> list[_Exchange]:
-        """Return the exchanges of the session: a greeting, what is told in order, life events among it, a farewell."""
-        turns = self._facts["turns"]
-        told = self._parts(turns - len(self._facts["life"]))
-        bodies: list[Sequence[ToldFacts] | LifeEventFacts] = [*self._facts["life"]]
-        self._rng.shuffle(bodies)
-        for place, part in zip(sorted(self._rng.sample(range(turns), len(told))), told, strict=True):
-            bodies.insert(place, part)
-        asks = self._asks(len(told))
-        offers = self._offers(len(bodies))
-        written: list[_Exchange] = []
-        for number, (body, offer) in enumerate(zip(bodies, offers, strict=True), start=1):
-            last = number == turns
-            exchange = self._life_event(body) if isinstance(body, dict) else self._message(body, next(asks), last)
-            written.append(exchange._replace(assistant=" ".join([exchange.assistant, *offer])))
-        last_one = written[-1]
-        written[-1] = last_one._replace(
-            user=f"{last_one.user} {self._say('closers')}", assistant=f"{last_one.assistant} {self._say('farewells')}"
-        )
-        greeting = self._say("greetings", date=self._facts["spoken_date"], name=self._facts["name"].split()[0])
-        return [written[0]._replace(user=f"{greeting} {written[0].user}"), *written[1:]]
+    # --- which concerns
 
-    def _parts(self, messages: int) -> list[list[ToldFacts]]:
-        """Share what is told, in order, out to messages, as evenly as can be; some may have to tell nothing."""
-        told = self._facts["told"]
-        sizes = [len(told) // messages + (i < len(told) % messages) for i in range(messages)]
-        self._rng.shuffle(sizes)
-        rest = iter(told)
-        return [[next(rest) for _ in range(size)] for size in sizes]
+    def _stretches(self) -> list[_Stretch]:
+        """Return the stretches of the session: those that tell something in order, others among them."""
+        telling = [self._on(list(told)) for _, told in groupby(self._facts["told"], key=lambda one: one["thread"])]
+        others = [self._news(event) for event in self._facts["life_events"]]
+        room = self._facts["turns"] - len(telling) - len(others)
+        telling, room = _lengthened(telling, room, _USUAL)
+        others, room = _lengthened(others, room, _USUAL)
+        if room and self._small_talk_number() % 2 == 0:
+            small, room = _lengthened([self._small_talk()], room - 1, _USUAL)
+            others += small
+        while room:
+            free, room = _lengthened([self._free()], room - 1, _USUAL)
+            others += free
+            if len(others) > self._facts["turns"]:
+                break
+        self._rng.shuffle(others)
+        stretches = [*others]
+        places = sorted(self._rng.sample(range(len(telling) + len(others)), len(telling)))
+        for place, stretch in zip(places, telling, strict=True):
+            stretches.insert(place, stretch)
+        return stretches
 
-    def _asks(self, messages: int) -> Iterator[bool]:
-        """Yield for each message whether the user asks about the topic; the others end in small talk."""
-        talks = min(messages - round(messages * _SMALL_TALK_SHARE), _TALKS_IN_A_PERIOD)
-        asks = [True] * talks + [False] * (messages - talks)
-        self._rng.shuffle(asks)
-        return iter(asks)
+    def _on(self, told: list[ToldFacts]) -> _Stretch:
+        """Return a stretch that tells some things."""
+        kind, subject = told[0]["kind"], told[0]["subject"]
+        on = {"item": ITEMS, "trial": TRIALS}.get(kind, subject)
+        if self._chance(_IN_PASSING_SHARE):
+            return self._free()._replace(told=told)
+        thread = self._thread(on)
+        subject = ITEMS if kind in ("item", "trial") else subject
+        return _Stretch(thread.exchanges, label=thread.label, told=told, subject=subject)
 
-    def _offers(self, messages: int) -> list[list[str]]:
-        """Return for each reply what the assistant names side by side at its end, mostly nothing."""
-        offers: list[list[str]] = [[] for _ in range(messages)]
+    def _free(self) -> _Stretch:
+        thread = self._thread(FREE)
+        return _Stretch(thread.exchanges, label=thread.label)
+
+    def _thread(self, on: str) -> Thread:
+        """Return the next thread on something: each period has threads of its own, as far as there are enough."""
+        use = self._uses.get(on, 0)
+        self._uses[on] = use + 1
+        return self._thread_of(on, self._facts["period_index"], use)
+
+    def _thread_of(self, on: str, period: int, use: int) -> Thread:
+        threads = self._bank.threads_on(on, self._life)
+        order = rng_for(self._seed, "threads", self._facts["persona_id"], self._bank.id, on)
+        share = -(-len(threads) // len(PERIODS))
+        return order.sample(threads, len(threads))[(period * share + use) % len(threads)]
+
+    def _news(self, event: LifeEventFacts) -> _Stretch:
+        entry = next(entry for entry in self._banks.life.events if entry.id == event["subject"])
+        return _Stretch(entry.exchanges, news=expand(self._rng.choice(entry.told), self._rng, when=event["when"]))
+
+    def _small_talk_number(self) -> int:
+        topics = sorted(self._banks.topics)
+        return topics.index(self._bank.id) * len(PERIODS) + self._facts["period_index"]
+
+    def _small_talk(self) -> _Stretch:
+        month = dt.date.fromisoformat(self._facts["date"]).month
+        entries = self._banks.life.small_talk
+        order = rng_for(self._seed, "small talk", self._facts["persona_id"]).sample(entries, len(entries))
+        start = self._small_talk_number() // 2 % len(order)
+        fitting = [
+            talk
+            for talk in (*order[start:], *order[:start])
+            if talk.fits(self._life) and (not talk.months or month in talk.months)
+        ]
+        entry: SmallTalk = next(iter(fitting), order[start])
+        return _Stretch(entry.exchanges)
+
+    def _offers(self, stretches: Sequence[_Stretch]) -> dict[int, list[str]]:
+        """Return what the assistant names side by side at the end of a stretch, by its number."""
+        offers: dict[int, list[str]] = {}
         for offer in self._facts["offers"]:
             *names, last = offer["names"]
             listed = f"{', '.join(names)} and {last}"
-            name = offer["subject_name"]
-            if name:
-                text = self._say("offers_of_values", name=name, names=listed)
+            if offer["subject"]:
+                text = self._say("offers_of_values", name=offer["subject_name"], names=listed)
             else:
                 text = self._say("offers_of_items", label=self._bank.label, names=listed)
-            offers[self._rng.randrange(messages)].append(text)
+            about = [i for i, s in enumerate(stretches) if s.subject == (offer["subject"] or ITEMS)]
+            offers.setdefault(self._rng.choice(about or range(len(stretches))), []).append(text)
         return offers
+
+    # --- what is written
+
+    def _shared_out(self, stretch: _Stretch) -> list[list[ToldFacts]]:
+        """Share what a stretch tells out to its messages, in order, as evenly as can be."""
+        places = [i for i in range(stretch.length) if stretch.exchanges[i].tells or i < _USUAL]
+        sizes = dict.fromkeys(range(stretch.length), 0)
+        for number in range(len(stretch.told)):
+            # A message that tells more is likelier to tell an event: its length must not show that.
+            sizes[places[number % len(places)]] += 1
+        rest = iter(stretch.told)
+        return [[next(rest) for _ in range(sizes[i])] for i in range(stretch.length)]
+
+    def _before(self, stretches: Sequence[_Stretch], number: int, place: int, told: int) -> list[str]:
+        """Return the user's words before what a message is about."""
+        voice, before = self._voice, []
+        if number == place == 0:
+            before.append(self._write("greetings", date=self._facts["spoken_date"]))
+            if self._facts["period_index"] and self._chance(_RETURN_SHARE):
+                earlier = self._thread_of(FREE, self._facts["period_index"] - 1, 0)
+                before.append(self._write("returns", label=earlier.label))
+        ramble = [self._write("rambles")] if told < _FULL and self._chance(voice.rambles_share) else []
+        if place == 0 and self._chance(voice.leads_share):
+            return [*before, *ramble, self._write("switches" if number else "leads")]
+        if place and self._chance(voice.takes_share):
+            before.append(self._write("takes"))
+        return [*before, *ramble]
+
+    def _turn(
+        self, exchange: Exchange, told: Sequence[ToldFacts], news: str, before: Sequence[str], is_last: bool
+    ) -> _Turn:
+        """Return a turn; what is told in other words is not named by anything else that the message says."""
+        after = [self._write("closers")] if is_last else []
+        for _ in range(_TRIES):
+            text = news or self._told.told(told)
+            announced = bool(before) and before[-1].endswith(":")
+            if told and not announced and (not exchange.tells or self._chance(_ASIDE_SHARE)):
+                text = f"{self._write('asides')} {text}"
+            details = _DETAILS_BESIDE_CHANGES if any(one["changed"] for one in told) else 1.0
+            user = self._written.message(exchange.user, text, before, after, details)
+            if not any(any(unwanted_names(one, self._facts, user)) for one in told):
+                break
+        reply = [expand(exchange.assistant, self._rng)]
+        if self._chance(_ACKNOWLEDGED_SHARE):
+            reply.insert(0, self._acknowledgement(told))
+        return _Turn(user, " ".join(reply), tuple(one["told_id"] for one in told))
+
+    def _acknowledgement(self, told: Sequence[ToldFacts]) -> str:
+        people = [_in_reply(one["person"]) for one in told if one["whose"] == "other"]
+        while True:
+            template = self._phrases["acknowledgements"].draw()
+            if "person" not in slot_names(template):
+                return expand(template, self._rng)
+            if people:
+                return expand(template, self._rng, person=people[0])
 
     def _say(self, deck: str, **slots: str) -> str:
         return expand(self._phrases[deck].draw(), self._rng, **slots)
 
-    def _tell(self, deck: str, **slots: str) -> str:
-        return expand(self._topic[deck].draw(), self._rng, **slots)
+    def _write(self, deck: str, **slots: str) -> str:
+        return expand(self._own[deck].draw(), self._rng, **slots)
 
     def _chance(self, share: float) -> bool:
         return self._rng.random() < share
 
-    def _message(self, told: Sequence[ToldFacts], asks: bool, last: bool) -> _Exchange:
-        """Return an exchange: what is told, or a remark, and then a question about the topic or small talk.
 
-        What is told in other words is not named by anything else that the message says.
-        """
-        talk = next(self._talks) if asks else None
-        for attempt in range(_TRIES):
-            exchange = self._drawn_message(told, talk if attempt < _TRIES // 2 else None, last)
-            if not any(any(unwanted_names(one, self._facts, exchange.user)) for one in told):
-                break
-        return exchange
+def _lengthened(stretches: Sequence[_Stretch], room: int, most: int) -> tuple[list[_Stretch], int]:
+    """Return stretches, each with further exchanges while there is room, and the room that is left."""
+    longer = []
+    for stretch in stretches:
+        more = max(0, min(room, most - stretch.length, len(stretch.exchanges) - stretch.length))
+        longer.append(stretch._replace(length=stretch.length + more))
+        room -= more
+    return longer, room
 
-    def _drawn_message(self, told: Sequence[ToldFacts], talk: Talk | None, last: bool) -> _Exchange:
-        lead = [self._say("openers")] if self._chance(0.4) else []
-        body = [self._words.told(one) for one in told] or [self._words.own(self._tell("colour"))]
-        thought = [self._say("reflections")] if self._chance(0.5) else []
-        colour = [self._tell("colour")] if self._chance(0.5) else []
-        if talk is not None:
-            ask, answer = self._ask(talk), self._answer(talk, last)
-        else:
-            entry = self._small_talk.draw()
-            ask, answer = expand(entry.say, self._rng), expand(entry.reply, self._rng)
-        taken = [self._say("acknowledgements")] if self._chance(0.5) else []
-        user = " ".join([*lead, *body, *thought, *colour, ask])
-        return _Exchange(user, " ".join([*taken, answer]), tuple(one["told_id"] for one in told))
 
-    def _ask(self, talk: Talk) -> str:
-        return (
-            f"{self._say('pivots')} {expand(talk.ask, self._rng)}" if self._chance(0.8) else expand(talk.ask, self._rng)
-        )
-
-    def _answer(self, talk: Talk, last: bool) -> str:
-        answer = expand(talk.answer, self._rng)
-        lead = [self._say("answer_leads")] if self._chance(0.6) and not _YES_OR_NO.match(answer) else []
-        # A farewell follows the last answer, to which a question would not fit.
-        return " ".join([*lead, answer, *([] if last else [self._tell("followups")])])
-
-    def _life_event(self, event: LifeEventFacts) -> _Exchange:
-        entry: LifeEvent = self._life[event["subject"]]
-        told = self._words.own(expand(self._rng.choice(entry.told), self._rng, when=event["when"]))
-        lead = [self._say("openers")] if self._chance(0.4) else []
-        user = " ".join([*lead, told, expand(self._rng.choice(entry.asks), self._rng)])
-        taken = [self._say("acknowledgements")] if self._chance(0.5) else []
-        return _Exchange(user, " ".join([*taken, expand(self._rng.choice(entry.replies), self._rng)]))
+def _in_reply(person: str) -> str:
+    """Return how the assistant speaks of somebody: `your cousin Ana`."""
+    return f"your{person.removeprefix('my')}" if person.startswith("my ") else person

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Final
 
-from generation.banks.attributions import Rival
 from generation.banks.load import Banks
-from generation.banks.topic import Reason, TopicBank
-from generation.grammar import expand, expand_phrase, sentence_case
+from generation.banks.topic import TopicBank
+from generation.grammar import expand, expand_phrase
 from generation.history_records import Whose, tried_items
 from generation.request_facts import ToldFacts
 
-# How often the words around a value of the user's own are those that set it against a rival of this kind: as often as
-# such rivals occur, so that the words say nothing.
-_VALUE_RIVALS: Final[dict[Rival, float]] = {"other": 0.74, "dropped": 0.16, "past": 0.1}
+# How often the words around a value of the user's own are those that set it against something of this kind: as often as
+# such things are told beside it, so that the words say nothing.
+_RIVALS: Final[dict[Whose, float]] = {"other": 0.74, "dropped": 0.16, "past": 0.1}
+_DATED_SHARE: Final = 0.25  # of the changes, those of which the user says when they came
+_THREES_SHARE: Final = 0.75  # of the times when two things could be told in one sentence
 
 
 class ToldWords:
@@ -25,99 +26,156 @@ class ToldWords:
         bank: Of the topic.
         banks: What all topics share.
         circle: People of the user.
-        say: Draws a sentence of the bank of phrases, with its slots filled.
-        tell: Draws one of the bank of the topic.
         rng: Decides.
     """
 
-    def __init__(
-        self,
-        bank: TopicBank,
-        banks: Banks,
-        circle: list[str],
-        say: Callable[..., str],
-        tell: Callable[..., str],
-        rng: random.Random,
-    ) -> None:
+    def __init__(self, bank: TopicBank, banks: Banks, circle: Sequence[str], rng: random.Random) -> None:
         self._bank = bank
-        self._attributions = banks.attributions
+        self._phrases = banks.phrases
         self._circle = circle
-        self._say = say
-        self._tell = tell
         self._rng = rng
 
-    def told(self, told: ToldFacts) -> str:
-        """Return a thing told, with the words that say whose it is."""
-        core = self._core(told)
+    def told(self, told: Sequence[ToldFacts]) -> str:
+        """Return the sentences that tell some things of one slot, kind of fact, or kind of stance, in order."""
+        rest = list(told)
+        sentences: list[str] = []
+        while rest:
+            frames = self._threes(rest[0])
+            if len(rest) > 1 and frames and _both_in_one(rest) and self._rng.random() < _THREES_SHARE:
+                sentences.append(self._three(rest[:2], frames))
+                rest = rest[2:]
+            else:
+                sentences += self._one(rest[0])
+                rest = rest[1:]
+        return " ".join(sentences)
+
+    # --- one thing
+
+    def _one(self, told: ToldFacts) -> list[str]:
         person = told["person"] or self._rng.choice(self._circle)
-        return self._attributions.tell(core, told["whose"], person, self._rival(told), self._rng)
+        rival = self._rival(told)
+        sentences = [self._set(self._pairs(told, rival), told, self._words(told), self._stock(told), person)]
+        if told["changed"]:
+            reasons = self._phrases.reasons
+            frames = {"other": reasons.pairs, "past": reasons.past, "dropped": reasons.dropped}[rival]
+            dated = [self._dating(told)] if self._rng.random() < _DATED_SHARE else []
+            sentences += [*dated, self._set(frames, told, self._reason(told), reasons.stock, person)]
+        return sentences
 
-    def own(self, text: str) -> str:
-        """Return a text of the user's own, with the words that stand around what is told."""
-        return self._attributions.tell(text, "user", self._rng.choice(self._circle), "other", self._rng)
-
-    def _rival(self, told: ToldFacts) -> Rival:
-        whose: Whose = told["whose"]
-        if whose != "user":
-            return whose
-        if told["kind"] != "slot":
+    def _rival(self, told: ToldFacts) -> Whose:
+        """Return against what something is set: what is not the user's against what is, and the other way round."""
+        if told["whose"] != "user":
+            return told["whose"]
+        if told["kind"] != "slot" or told["telling"] == "implied":
             return "other"
-        return self._rng.choices([*_VALUE_RIVALS], [*_VALUE_RIVALS.values()])[0]
+        return self._rng.choices([*_RIVALS], [*_RIVALS.values()])[0]
 
-    def _core(self, told: ToldFacts) -> str:
-        sentences = {"fact": self._fact, "item": self._item, "trial": self._trial, "slot": self._value}[told["kind"]]
-        return " ".join(sentences(told))
+    def _set(self, frames: Sequence[str], told: ToldFacts, words: str, stock: Sequence[str], person: str) -> str:
+        """Return a frame with something in the hole of whose it is, and a stock phrase in the other."""
+        nothing = expand_phrase(self._rng.choice(stock), self._rng)
+        mine, theirs = (words, nothing) if told["whose"] == "user" else (nothing, words)
+        return expand(self._rng.choice(frames), self._rng, mine=mine, theirs=theirs, person=person)
 
-    def _fact(self, told: ToldFacts) -> list[str]:
+    def _dating(self, told: ToldFacts) -> str:
+        return expand(self._rng.choice(self._phrases.datings), self._rng, when=told["when"])
+
+    # --- two things
+
+    def _three(self, told: Sequence[ToldFacts], frames: Sequence[str]) -> str:
+        """Return a sentence that tells two things, of two people, and passes over a third."""
+        own = next((one for one in told if one["whose"] == "user"), None)
+        others = [one for one in told if one["whose"] != "user"]
+        taken = {one["person"] for one in others}
+        free = [person for person in self._circle if person not in taken]
+        stock = expand_phrase(self._rng.choice(self._stock(told[0])), self._rng)
+        spoken = [(one["person"], self._words(one)) for one in others]
+        if own is not None:
+            spoken.append((self._rng.choice(free), stock))
+            self._rng.shuffle(spoken)
+        (person, theirs), (other, also) = spoken
+        mine = self._words(own) if own is not None else stock
+        slots = {"mine": mine, "theirs": theirs, "also": also, "person": person, "other": other}
+        return expand(self._rng.choice(frames), self._rng, **slots)
+
+    # --- what the banks have for it
+
+    def _pairs(self, told: ToldFacts, rival: Whose) -> Sequence[str]:
+        if told["kind"] == "fact":
+            return self._bank.fact_kind(told["subject"]).pairs
+        if told["kind"] == "item":
+            return self._bank.stances.pairs
+        if told["kind"] == "trial":
+            return self._phrases.trials.pairs
+        tells = self._bank.slot(told["subject"]).tells
+        if told["telling"] == "implied":
+            return tells.signs
+        if rival == "other":
+            return tells.changes if told["changed"] else tells.pairs
+        return tells.past if rival == "past" else tells.dropped
+
+    def _threes(self, told: ToldFacts) -> Sequence[str]:
+        if told["changed"]:
+            return ()
+        if told["kind"] == "fact":
+            return self._bank.fact_kind(told["subject"]).threes
+        if told["kind"] == "item":
+            return self._bank.stances.threes
+        if told["kind"] == "trial":
+            return self._phrases.trials.threes
+        return () if told["telling"] == "implied" else self._bank.slot(told["subject"]).tells.threes
+
+    def _stock(self, told: ToldFacts) -> Sequence[str]:
+        if told["kind"] == "fact":
+            return self._bank.fact_kind(told["subject"]).stock
+        if told["kind"] == "item":
+            return self._bank.stances.stock
+        if told["kind"] == "trial":
+            return self._phrases.trials.stock
+        return self._bank.slot(told["subject"]).tells.stock
+
+    def _words(self, told: ToldFacts) -> str:
+        """Return what fills the hole of a frame."""
+        words = {"fact": self._fact, "item": self._stance, "trial": self._trial, "slot": self._value}[told["kind"]]
+        return words(told)
+
+    def _fact(self, told: ToldFacts) -> str:
         facts = self._bank.fact_kind(told["subject"]).facts
         fact = next(fact for fact in facts if fact.recalled == told["state"])
         text = {"named": fact.told, "paraphrased": fact.retold, "implied": fact.trace}[told["telling"]]
-        return [expand(text, self._rng)]
+        return expand_phrase(text, self._rng)
 
-    def _item(self, told: ToldFacts) -> list[str]:
-        likes, implied = told["state"] == "like", told["telling"] == "implied"
-        item = told["subject"]
-        if told["telling"] != "named":
-            item = self._rng.choice(self._bank.item(item).paraphrases)
-        if told["changed"] and not implied:
-            stance = self._say("stance_like_now" if likes else "stance_dislike_now", item=item)
-            return [stance, self._dated(told), self._because(told)]
-        scene = self._tell("frames", item=item, when=told["when"])
-        if implied:
-            deed = self._say("deeds_of_liking" if likes else "deeds_of_disliking")
-            return [scene, deed, *([self._because(told)] if told["changed"] else [])]
-        return [scene, self._tell("likes" if likes else "dislikes")]
+    def _stance(self, told: ToldFacts) -> str:
+        stances, likes = self._bank.stances, told["state"] == "like"
+        if told["telling"] == "implied":
+            texts = stances.like_signs if likes else stances.dislike_signs
+        elif told["changed"]:
+            texts = stances.turned_to if likes else stances.turned_from
+        else:
+            texts = stances.likes if likes else stances.dislikes
+        return expand_phrase(self._rng.choice(texts), self._rng, item=self._item(told["subject"], told))
 
-    def _trial(self, told: ToldFacts) -> list[str]:
-        items = [self._bank.item(name) for name in tried_items(told["state"])]
-        named = told["telling"] == "named"
-        *words, last = [item.phrase if named else self._rng.choice(item.paraphrases) for item in items]
-        listed = f"{', '.join(words)} and {last}"
-        return [self._say("trial_traces" if told["telling"] == "implied" else "trials", items=listed)]
+    def _trial(self, told: ToldFacts) -> str:
+        *words, last = [self._item(name, told) for name in tried_items(told["state"])]
+        trials = self._phrases.trials
+        texts = trials.traces if told["telling"] == "implied" else trials.tries
+        return expand_phrase(self._rng.choice(texts), self._rng, items=f"{', '.join(words)} and {last}")
 
-    def _value(self, told: ToldFacts) -> list[str]:
+    def _item(self, phrase: str, told: ToldFacts) -> str:
+        return phrase if told["telling"] == "named" else self._rng.choice(self._bank.item(phrase).paraphrases)
+
+    def _value(self, told: ToldFacts) -> str:
         slot = self._bank.slot(told["subject"])
         value = next(value for value in slot.values if value.phrase == told["state"])
-        if told["telling"] == "implied":
-            shown = expand(self._rng.choice(slot.shown), self._rng, sign=self._rng.choice(value.signs))
-            return [shown, *([self._because(told)] if told["changed"] else [])]
-        words = value.phrase if told["telling"] == "named" else self._rng.choice(value.paraphrases)
-        if not told["changed"]:
-            return [expand(self._rng.choice(slot.first), self._rng, value=words)]
-        change = expand(self._rng.choice(slot.update), self._rng, value=words)
-        return [change, self._dated(told), self._because(told)]
+        if told["telling"] == "named":
+            return value.phrase
+        return self._rng.choice(value.signs if told["telling"] == "implied" else value.paraphrases)
 
-    def _dated(self, told: ToldFacts) -> str:
-        return self._say("datings", when=told["when"])
+    def _reason(self, told: ToldFacts) -> str:
+        reason = self._bank.reason(told["reason"])
+        return reason.told if told["telling"] == "named" else expand_phrase(reason.retold, self._rng)
 
-    def _because(self, told: ToldFacts) -> str:
-        """Return the reason of a change; where nothing is spoken out, as something that happened."""
-        reason = self._reason(told["reason"])
-        if told["telling"] == "implied":
-            return f"{sentence_case(expand_phrase(reason.retold, self._rng))}."
-        text = reason.told if told["telling"] == "named" else reason.retold
-        return self._say("reason_leads", reason=expand_phrase(text, self._rng))
 
-    def _reason(self, recalled: str) -> Reason:
-        reasons = (reason for reasons in self._bank.reasons.values() for reason in reasons)
-        return next(reason for reason in reasons if reason.recalled == recalled)
+def _both_in_one(told: Sequence[ToldFacts]) -> bool:
+    """Say whether the first two things are of the user or others now, so that one sentence can tell both."""
+    first, second = told[:2]
+    return {first["whose"], second["whose"]} <= {"user", "other"}

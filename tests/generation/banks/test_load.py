@@ -50,7 +50,7 @@ def test_a_bank_of_the_user_is_used_like_a_shipped_one(tmp_path: Path) -> None:
     settings = config(written(tmp_path, tiny_bank()), "writing")
     banks = load_banks(settings)
     assert list(banks.topics) == ["chess", "writing"]
-    (task,) = draw_personas(settings.model_copy(update={"personas": 1}), banks.people)
+    (task,) = draw_personas(settings.model_copy(update={"personas": 1}), banks)
     topics = draw_history(settings, task.persona, banks).topics
     history = History(persona_id=0, general=(), topics=topics)
     asked = {p.question_type for p in plan_questions(settings, task.persona, history, banks) if p.topic == "chess"}
@@ -71,7 +71,7 @@ def test_digests_name_each_file_and_follow_its_content(tmp_path: Path) -> None:
         "life.yaml",
         "scenarios.yaml",
         "phrases.yaml",
-        "attributions.yaml",
+        "voices.yaml",
         "answers.yaml",
     }
 
@@ -94,7 +94,7 @@ def renamed(bank_id: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("topics", [("chess", "go"), ("go", "chess")])
 def test_a_bank_of_the_user_shares_no_name_with_another_topic(tmp_path: Path, topics: tuple[str, str]) -> None:
-    texts = {"chess": {}, "go": {"colour": ["Some talk of blitz games all evening."]}}
+    texts = {"chess": {}, "go": {"idea_queries": ["Some talk of blitz games all evening."]}}
     paths = [written(tmp_path / t, renamed(t) | texts[t]) for t in topics]
     fault = error(*paths)
     assert "'blitz games' of chess occurs in the texts of go too" in fault.message
@@ -134,7 +134,7 @@ def test_what_is_not_utf_8_is_no_yaml(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "- items", "just words"])
 def test_a_file_without_a_mapping_is_named(tmp_path: Path, content: str) -> None:
     path = written(tmp_path, content)
-    assert error(path).message.startswith(f"{path}: ")
+    assert error(path).message.startswith(f"{path}:1: ")
 
 
 @pytest.mark.parametrize(
@@ -143,18 +143,16 @@ def test_a_file_without_a_mapping_is_named(tmp_path: Path, content: str) -> None
         ({"item": ["a"]}, "unknown key 'item'"),
         (
             {"items": tiny_items(dict.fromkeys("abc", "z")) + tiny_items({"a": "y"})},
-            "items and values: 'a' occurs 2 times",
+            "'a' stands twice among the items and values",
         ),
         ({"items": tiny_items({"a": "y", "b": "z"})}, "items: List should have at least 4 items"),
         ({"items": ["a", "b", "c", "d"]}, "items.0: Input should be a valid dictionary"),
-        ({"reasons": {}}, "reasons: every motive needs equally many reasons"),
+        ({"item_reasons": {"toward": {}, "away": {}}}, "item_reasons.toward: every motive needs equally many reasons"),
         (
             {"items": tiny_items({"tea": "v", "green tea": "w", "b": "y", "c": "z"})},
-            "names: 'tea' is part of 'green tea'",
+            "'tea' is part of 'green tea'",
         ),
-        ({"colour": ["I do blitz games."]}, "colour: 'I do blitz games.' names 'blitz games'"),
-        ({"frames": ["I came."]}, "frames: 'I came.' must have {item}"),
-        ({"talks": [{"ask": "Why?"}]}, "talks.0.answer: Field required"),
+        ({"item_queries": ["I do blitz games."]}, "'I do blitz games.' names 'blitz games'"),
         ({"label": 3}, "label: Input should be a valid string (it is 3)"),
     ],
 )
@@ -163,7 +161,7 @@ def test_a_faulty_bank_is_one_clear_error_with_file_and_value(
 ) -> None:
     path = written(tmp_path, tiny_bank(**changes))
     caught = error(path)
-    assert caught.message.startswith(f"{path}: ")
+    assert caught.message.startswith(f"{path}:")
     assert message in caught.message
     assert "docs/banks.md" in caught.hint
 
@@ -175,8 +173,8 @@ def test_an_unknown_key_deep_in_a_bank_is_named_with_its_place(tmp_path: Path) -
 
 
 def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
-    text = yaml.safe_dump(tiny_bank()) + "colour: [The second list.]\n"
-    with pytest.raises(UserError, match="colour"):
+    text = yaml.safe_dump(tiny_bank()) + "idea_queries: [The second list.]\n"
+    with pytest.raises(UserError, match="idea_queries"):
         load_banks(config(written(tmp_path, text)))
 
 
@@ -194,7 +192,6 @@ def test_two_banks_must_not_have_one_id(tmp_path: Path) -> None:
         ({"questions_per_topic": {"suggest_new_ideas": 2}, "items_per_topic": 6}, "items: 6 of the 8 needed"),
         ({"slots_per_topic": 2}, "slots: 1 of the 2 needed"),
         ({"facts_per_topic": 2}, "facts: 1 of the 2 needed"),
-        ({"items_per_topic": 4, "updates_per_topic": 5}, "reasons of four motives: 4 of the 5 needed"),
     ],
 )
 def test_a_bank_too_small_for_the_configuration_is_named_with_what_it_lacks(
@@ -216,7 +213,7 @@ def test_a_bank_that_is_just_large_enough_is_enough(tmp_path: Path) -> None:
         questions_per_topic=dict.fromkeys(QUESTION_TYPES, 4) | {"suggest_new_ideas": 1},
     )
     banks = load_banks(settings)
-    for task in draw_personas(settings, banks.people):
+    for task in draw_personas(settings, banks):
         topics = draw_history(settings, task.persona, banks).topics
         history = History(persona_id=task.persona.persona_id, general=(), topics=topics)
         assert plan_questions(settings, task.persona, history, banks)

@@ -28,7 +28,7 @@ CONFIG = Config(topics=TOPICS, personas=12, seed=3)
 
 @pytest.fixture(scope="module")
 def personas(banks: Banks) -> list[Persona]:
-    return [task.persona for task in draw_personas(CONFIG, banks.people)]
+    return [task.persona for task in draw_personas(CONFIG, banks)]
 
 
 @pytest.fixture(scope="module")

@@ -30,7 +30,7 @@ CONFIG = Config(topics=TOPICS, personas=300)
 
 @pytest.fixture(scope="module")
 def tasks(banks: Banks) -> list[PersonaTask]:
-    return list(draw_personas(CONFIG, banks.people))
+    return list(draw_personas(CONFIG, banks))
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,8 @@ def test_occupations_go_with_the_age(personas: list[Persona], banks: Banks) -> N
     occupations = {occupation.name: occupation for occupation in banks.people.occupations}
     for persona in personas:
         assert 18 <= persona.age <= 75
-        assert occupations[persona.occupation].fits(persona.age)
+        occupation = occupations[persona.occupation]
+        assert occupation.min_age <= persona.age <= occupation.max_age
 
 
 def test_all_racial_identities_are_equally_common(personas: list[Persona], banks: Banks) -> None:
@@ -97,7 +98,8 @@ def test_demographics_are_name_age_gender_and_race(personas: list[Persona]) -> N
 def test_a_profile_is_about_five_sentences_and_names_the_user(personas: list[Persona]) -> None:
     for persona in personas:
         assert persona.name in persona.profile
-        assert 4 <= len(re.findall(r"[.!?](?= |$)", persona.profile)) <= 8
+        assert 6 <= len(re.findall(r"[.!?](?= |$)", persona.profile)) <= 12
+        assert 50 <= len(persona.profile.split()) <= 160
         assert not re.search(r"[{}\[\]|]|  ", persona.profile)
 
 
@@ -110,11 +112,32 @@ def test_a_profile_fits_the_demographics(tasks: list[PersonaTask], personas: lis
         assert task.facts["pronouns"] == [gender.subject, gender.object, gender.possessive]
 
 
-def test_the_circumstances_of_a_user_are_of_two_kinds(tasks: list[PersonaTask], banks: Banks) -> None:
-    patterns = [(pattern(sentence.text), sentence.kind) for sentence in banks.people.circumstances]
+def test_the_parts_of_a_life_go_together(tasks: list[PersonaTask], banks: Banks) -> None:
+    """Each part fits the age and what the life has; no two further parts are of one kind."""
+    people = banks.people
+    parts = [*people.extras, *people.background, *people.interests, *people.goals]
+    patterns = [(pattern(part.text), part) for part in parts]
     for task in tasks:
-        kinds = {kind for text in task.facts["circumstances"] for form, kind in patterns if form.fullmatch(text)}
-        assert len(kinds) == 2, task.facts["circumstances"]
+        life = frozenset(task.persona.life)
+        found = [
+            [part for form, part in patterns if form.fullmatch(text[0].lower() + text[1:]) or form.fullmatch(text)]
+            for text in task.facts["more"]
+        ]
+        assert len(found) == 5
+        for some in found:
+            assert any(part.fits_person(task.persona.age, life | part.tags) for part in some), task.facts["more"]
+        work = {"job", "student", "retired"} & life
+        assert len(work) == 1
+        assert not {"boss", "colleagues"} & life or work == {"job"}
+        assert not {"house", "flat"} <= life
+        assert not {"alone", "partner"} <= life
+
+
+def test_users_write_in_all_voices_equally_often(personas: list[Persona], banks: Banks) -> None:
+    voices = [voice.id for voice in banks.voices.voices]
+    assert len(voices) >= 8
+    for start in range(0, 300 - len(voices), len(voices)):
+        assert {persona.voice for persona in personas[start : start + len(voices)]} == set(voices)
 
 
 def test_a_profile_names_no_motive(personas: list[Persona]) -> None:
@@ -135,8 +158,8 @@ def test_profiles_differ(personas: list[Persona]) -> None:
 
 
 def test_the_same_seed_draws_the_same_users_however_many(banks: Banks, tasks: list[PersonaTask]) -> None:
-    assert list(draw_personas(CONFIG.model_copy(update={"personas": 5}), banks.people)) == tasks[:5]
-    assert list(draw_personas(CONFIG.model_copy(update={"seed": 1}), banks.people)) != tasks
+    assert list(draw_personas(CONFIG.model_copy(update={"personas": 5}), banks)) == tasks[:5]
+    assert list(draw_personas(CONFIG.model_copy(update={"seed": 1}), banks)) != tasks
 
 
 def test_a_profile_that_does_not_name_the_user_is_sent_back(tasks: list[PersonaTask]) -> None:
@@ -182,13 +205,13 @@ def test_profiles_can_start_from_a_file(tmp_path: Path, banks: Banks) -> None:
     lines = ["a beekeeper who teaches chess", "a diver who paints"]
     config = with_source(tmp_path / "people.jsonl", "".join(json.dumps({"persona": line}) + "\n" for line in lines))
     client = Client(OfflineBackend(banks, 0))
-    profiles = [write_persona(client, task).profile for task in draw_personas(config, banks.people)]
+    profiles = [write_persona(client, task).profile for task in draw_personas(config, banks)]
     assert sorted(line for profile in profiles for line in lines if line in profile) == lines
 
 
 def test_each_line_serves_one_user(tmp_path: Path, banks: Banks) -> None:
     content = "".join(json.dumps({"persona": f"person {i}"}) + "\n" for i in range(50))
-    tasks = draw_personas(with_source(tmp_path / "people.jsonl", content, personas=50), banks.people)
+    tasks = draw_personas(with_source(tmp_path / "people.jsonl", content, personas=50), banks)
     assert sorted(task.facts["description"] for task in tasks) == sorted(f"person {i}" for i in range(50))
     assert all(task.persona.occupation == "" for task in tasks)
 
@@ -215,7 +238,7 @@ def test_only_line_feeds_end_lines(tmp_path: Path, character: str) -> None:
 def test_all_bad_lines_are_listed_with_their_numbers(tmp_path: Path, banks: Banks) -> None:
     content = '{"persona": "fine"}\nno json\n\n{"person": "x"}\n{"persona": 3}\n["persona"]\n{"persona": " "}\n'
     with pytest.raises(UserError) as caught:
-        draw_personas(with_source(tmp_path / "people.jsonl", content), banks.people)
+        draw_personas(with_source(tmp_path / "people.jsonl", content), banks)
     assert str(tmp_path / "people.jsonl") in caught.value.message
     assert re.findall(r"line (\d+)(?::| is) no ", caught.value.message) == ["2", "4", "5", "6", "7"]
     assert "persona" in caught.value.hint
@@ -223,13 +246,13 @@ def test_all_bad_lines_are_listed_with_their_numbers(tmp_path: Path, banks: Bank
 
 def test_of_very_many_bad_lines_the_rest_is_counted(tmp_path: Path, banks: Banks) -> None:
     with pytest.raises(UserError, match=r"line 10 is no JSON: [^;]*; and 5 more"):
-        draw_personas(with_source(tmp_path / "people.jsonl", "bad\n" * 15), banks.people)
+        draw_personas(with_source(tmp_path / "people.jsonl", "bad\n" * 15), banks)
 
 
 def test_too_few_lines_are_an_error_that_names_both_numbers(tmp_path: Path, banks: Banks) -> None:
     config = with_source(tmp_path / "people.jsonl", '{"persona": "a diver"}\n', personas=3)
     with pytest.raises(UserError, match=r"people\.jsonl has 1 lines, but personas is 3"):
-        draw_personas(config, banks.people)
+        draw_personas(config, banks)
 
 
 def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
@@ -256,7 +279,7 @@ def test_descriptions_are_made_encodable(tmp_path: Path) -> None:
 
 
 def test_a_million_users_are_drawn_one_by_one(banks: Banks) -> None:
-    million = draw_personas(CONFIG.model_copy(update={"personas": 1_000_000}), banks.people)
+    million = draw_personas(CONFIG.model_copy(update={"personas": 1_000_000}), banks)
     assert len(million) == 1_000_000
     assert [task.persona.persona_id for task in million[999_998:]] == [999_998, 999_999]
     assert million[5:][3] == million[8]

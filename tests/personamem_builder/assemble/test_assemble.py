@@ -31,7 +31,7 @@ from personamem_builder.assemble.splits import assembled_splits, read_assembly
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
-SIZES = [Size("short", 4, 10_000, 30, 4), Size("long", 10, 40_000, 60, 8)]
+SIZES = [Size("short", 4, 10_000, 30, 4), Size("long", 10, 40_000, 8, 8)]
 """Two splits that the tiny run can fill, the longer one with fillers."""
 
 
@@ -370,7 +370,7 @@ def killed(*arguments):
     return original(*arguments)
 
 setattr(owner, name, killed)
-sizes = [Size("short", 4, 10_000, 30, 4), Size("long", 10, 40_000, 60, 8)]
+sizes = [Size("short", 4, 10_000, 30, 4), Size("long", 10, 40_000, 8, 8)]
 module.assemble(store.RunStore(Path(sys.argv[1])), sizes, 3)
 """
 

@@ -13,7 +13,7 @@ from small_contexts import context_row
 from small_runs import make_run, work_of
 
 from generation.config import load_config
-from generation.grammar import expand
+from generation.grammar import expand, expand_phrase
 from generation.history_records import Whose
 from generation.records import QUESTION_TYPES
 from personamem_builder.assemble.assemble import assemble
@@ -250,9 +250,10 @@ ITEMS = [item.phrase for item in WRITING.items[:4]]
 
 def tried(whose: Whose, *items: str) -> str:
     """Return what tells that somebody has tried some items."""
-    rng = random.Random(0)
-    core = expand(small_banks().phrases.trials[0], rng, items=f"{', '.join(items[:-1])} and {items[-1]}")
-    return small_banks().attributions.tell(core, whose, "my cousin Ana", "other" if whose == "user" else whose, rng)
+    rng, trials = random.Random(0), small_banks().phrases.trials
+    told = expand_phrase(trials.tries[0], rng, items=f"{', '.join(items[:-1])} and {items[-1]}")
+    mine, theirs = (told, trials.stock[0]) if whose == "user" else (trials.stock[0], told)
+    return expand(trials.pairs[0], rng, mine=expand_phrase(mine, rng), theirs=theirs, person="my cousin Ana")
 
 
 def asked(

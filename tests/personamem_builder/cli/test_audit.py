@@ -19,8 +19,9 @@ from generation.resources import install_hint
 from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import chosen_sizes
+from personamem_builder.audit import gates
 from personamem_builder.audit.audit import audit
-from personamem_builder.audit.gates import read_gates
+from personamem_builder.audit.gates import Gate, Limit, read_gates
 from personamem_builder.audit.render import to_json
 from personamem_builder.build.from_run import build
 from personamem_builder.dataset.check import read_questions
@@ -249,13 +250,16 @@ def test_without_scikit_learn_it_says_what_to_install_and_build_goes_without_an_
 
 
 @pytest.mark.slow
-def test_build_stores_the_audit_and_the_card_shows_it(run: Run) -> None:
+def test_build_stores_the_audit_and_the_card_shows_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    strict = {**read_gates(), "reader.evidence": Gate(all=Limit(max=0))}
+    monkeypatch.setattr(gates, "read_gates", lambda: strict)
     outcome = run("build", "run", "--out", "built")
     assert outcome.exit_code == 0, "a dataset that misses a limit is built, and says so"
     stored = json.loads(Path("built/audit.json").read_text(encoding="utf-8"))
-    assert stored == to_json(audit(Path("built"), (), read_gates()))
+    assert stored == to_json(audit(Path("built"), (), strict))
     verdicts = [finding["verdict"] for split in stored["splits"] for finding in split["findings"]]
     missed, held = verdicts.count("FAIL"), sum(bool(verdict) for verdict in verdicts)
+    assert missed
     assert f"audit: {missed} of {held} limits are missed\n" in outcome.out
     assert "personamem audit built\n" in outcome.err
 

@@ -81,8 +81,17 @@ class FillerTexts(BankModel):
 
 
 class Surroundings(BankModel):
-    """What may follow the questions of many kinds, and what fills up answers where their own notes do not suffice."""
+    """What stands around the texts of many kinds.
 
+    Attributes:
+        contexts: What may lead up to a first question.
+        follow_contexts: What may lead up to a further question.
+        tails: What may follow a question.
+        notes: What fills up answers where their own notes do not suffice.
+    """
+
+    contexts: tuple[Template, ...] = Field(min_length=1)
+    follow_contexts: tuple[Template, ...] = Field(min_length=1)
     tails: tuple[Template, ...] = Field(min_length=1)
     notes: tuple[Template, ...] = Field(min_length=1)
 

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 from generation.grammar import expand, expand_phrase
 from generation.llm.offline.fillers.bank import FillerKind, Program, phrases
 
-_MIN_ANSWER: Final = 94
-_MIN_QUESTION: Final = 17
+# In words, as in sessions: questions from short to long, with what leads up to them, and answers.
+_QUESTIONS: Final = (17, 30, 50, 60, 68, 74, 80, 88, 98, 115)
+_ANSWERS: Final = (60, 96)
 
 
 class Draft(NamedTuple):
@@ -36,9 +37,9 @@ def draft(kind: FillerKind, number: int, rng: random.Random) -> Draft:
     notes = general + own  # taken from the end
     return Draft(
         title=expand_phrase(texts.title, rng, **slots),
-        question=_question(phrases().opening + texts.question, slots, around.tails, rng),
+        question=_question(phrases().opening, texts.question, slots, around.contexts, around.tails, rng),
         answer=_padded(answer, notes, rng),
-        follow_up=_question(texts.follow_up, slots, around.tails, rng),
+        follow_up=_question("", texts.follow_up, slots, around.follow_contexts, around.tails, rng),
         reply=_padded(reply, notes, rng),
     )
 
@@ -64,16 +65,35 @@ def _answer(text: str | Program, slots: dict[str, str], rng: random.Random) -> s
     )
 
 
-def _question(template: str, slots: dict[str, str], tails: Sequence[str], rng: random.Random) -> str:
+def _question(
+    opening: str,
+    template: str,
+    slots: dict[str, str],
+    contexts: Sequence[str],
+    tails: Sequence[str],
+    rng: random.Random,
+) -> str:
+    """Return a question with what leads up to it, until it has about as many words as a message of a session."""
     text = expand(template, rng, **slots)
-    if len(text.split()) < _MIN_QUESTION or rng.random() < 0.3:
+    wanted = _QUESTIONS[int(rng.random() * len(_QUESTIONS))]
+    if len(text.split()) < _QUESTIONS[0] or rng.random() < 0.3:
         text += " " + expand(_pick(tails, rng), rng)
-    return text
+    left = rng.sample(contexts, len(contexts))
+    before: list[str] = []
+    while left and len(text.split()) + sum(len(one.split()) for one in before) < wanted - _CONTEXT // 2:
+        before.append(expand(left.pop(), rng))
+    first = expand(opening, rng) if opening else ""
+    # What announces a question stands right before it.
+    return " ".join(filter(None, ["" if before and first.endswith(":") else first, *before, text]))
+
+
+_CONTEXT: Final = 28  # words of one of the texts that lead up to a question, about
 
 
 def _padded(text: str, notes: list[str], rng: random.Random) -> str:
     glue = "\n\n" if "\n" in text else " "
-    while len(text.split()) < _MIN_ANSWER and notes:
+    wanted = rng.randint(*_ANSWERS)
+    while len(text.split()) < wanted and notes:
         text += glue + expand(notes.pop(), rng)
         glue = " "
     return text

@@ -1,42 +1,31 @@
-"""What is told is in the words of its telling: named, in other words, or by what somebody does."""
+"""What is told is in the words of its telling, and whose it is can be read back from where it stands alone."""
 
 from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from scipy.stats import chi2_contingency
-from small_banks import TOPICS, small_banks
+from small_banks import TOPICS, even, small_banks
 
-from generation.banks.attributions import Attributed
-from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
-from generation.content_words import content_stems
-from generation.grammar import expand, mentions, pattern
+from generation.grammar import mentions, pattern
 from generation.history_records import History
 from generation.llm.offline.told_words import ToldWords
 from generation.records import TELLINGS, Persona, Telling
+from personamem_builder.audit.told_reader import Read, TopicTells, plain_words
 
-CIRCLE = ["my cousin Ana", "my aunt Bo", "my neighbour Cy"]
-FILM = "movieRecommendation"
-BANK: TopicBank = small_banks().topics[FILM]
-assert FILM in TOPICS
+CIRCLE = ["my cousin Ana", "my friend Bo", "my neighbour Cy", "my schoolmate Di"]
+BANK: TopicBank = small_banks().topics[TOPICS[0]]
+TELLS = TopicTells(BANK, small_banks().phrases)
+KINDS = ("item", "slot", "fact", "trial")
 
 
-def words(seed: int, banks: Banks | None = None) -> ToldWords:
-    rng = random.Random(seed)
-    banks = banks or small_banks()
-
-    def say(deck: str, **slots: str) -> str:
-        return expand(rng.choice(getattr(banks.phrases, deck)), rng, **slots)
-
-    def tell(deck: str, **slots: str) -> str:
-        return expand(rng.choice(getattr(BANK, deck)), rng, **slots)
-
-    return ToldWords(BANK, banks, CIRCLE, say, tell, rng)
+def written(seed: int, *told: Any) -> str:
+    return ToldWords(BANK, small_banks(), CIRCLE, random.Random(seed)).told(told)
 
 
 def told(kind: str, subject: str, state: str, telling: Telling, **more: Any) -> Any:
@@ -44,15 +33,7 @@ def told(kind: str, subject: str, state: str, telling: Telling, **more: Any) -> 
     return {**facts, "kind": kind, "subject": subject, "state": state, "telling": telling, **more}
 
 
-def core(facts: Any, seed: int) -> str:
-    [read] = small_banks().attributions.read(words(seed).told(facts))
-    assert read.whose == facts["whose"]
-    return read.core
-
-
-def any_told(telling: Telling, rng: random.Random, **more: Any) -> Any:
-    """Return something told, of any kind."""
-    kind = rng.choice(["item", "slot", "fact", "trial"])
+def any_told(kind: str, telling: Telling, rng: random.Random, **more: Any) -> Any:
     items = [item.phrase for item in BANK.items]
     if kind == "slot":
         slot = rng.choice(BANK.slots)
@@ -65,134 +46,147 @@ def any_told(telling: Telling, rng: random.Random, **more: Any) -> Any:
     return told(kind, rng.choice(items), rng.choice(["like", "dislike"]), telling, **more)
 
 
-def cases(telling: Telling) -> Iterator[tuple[Any, str]]:
+def another(one: Any, rng: random.Random, **more: Any) -> Any:
+    """Return something else of the same slot, kind of fact, or kind."""
+    while True:
+        other = any_told(one["kind"], one["telling"], rng, **more)
+        if (other["subject"] == one["subject"] or one["kind"] in ("item", "trial")) and other["state"] != one["state"]:
+            return other
+
+
+def read(text: str) -> list[str]:
+    """Return what a text tells as the user's own, in the words of the plans."""
+    found = Read([], [], [], [], [])
+    TELLS.read(plain_words(text), found)
+    tried = ["; ".join(sorted(found.tried))] if found.tried else []
+    return [*found.facts, *found.values, *found.stances, *tried]
+
+
+def in_plan(one: Any) -> str:
+    if one["kind"] == "item":
+        return f"{one['state']}: {one['subject']}"
+    return "; ".join(sorted(one["state"].split("; "))) if one["kind"] == "trial" else one["state"]
+
+
+def names(one: Any) -> list[str]:
+    return {"item": [one["subject"]], "trial": one["state"].split("; ")}.get(one["kind"], [one["state"]])
+
+
+@pytest.mark.parametrize("telling", TELLINGS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_the_users_is_read_back_and_what_is_not_is_not(kind: str, telling: Telling) -> None:
     rng = random.Random(7)
-    for seed in range(200):
-        facts = any_told(telling, rng)
-        yield facts, core(facts, seed)
+    for seed in range(120):
+        own = any_told(kind, telling, rng)
+        assert read(written(seed, own)) == [in_plan(own)], written(seed, own)
+        other = {**own, "whose": "other", "person": "my friend Bo"}
+        assert read(written(seed, other)) == [], written(seed, other)
 
 
-def names(facts: Any) -> list[str]:
-    return {"item": [facts["subject"]], "trial": facts["state"].split("; ")}.get(facts["kind"], [facts["state"]])
+@pytest.mark.parametrize("telling", TELLINGS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_two_in_a_sentence_the_users_is_told_from_that_of_others(kind: str, telling: Telling) -> None:
+    rng = random.Random(8)
+    for seed in range(120):
+        own = any_told(kind, telling, rng)
+        other = another(own, rng, whose="other", person="my friend Bo")
+        for pair in ((own, other), (other, own)):
+            assert read(written(seed, *pair)) == [in_plan(own)], written(seed, *pair)
+        third = another(own, rng, whose="other", person="my neighbour Cy")
+        assert read(written(seed, other, third)) == [], written(seed, other, third)
 
 
-def test_what_is_named_is_named() -> None:
-    recalled = {fact.recalled: fact.told for kind in BANK.facts for fact in kind.facts}
-    for facts, text in cases("named"):
-        if facts["kind"] == "fact":
-            assert pattern(recalled[facts["state"]]).search(text)
-        else:
-            assert all(mentions(text.lower(), name.lower()) for name in names(facts))
+@pytest.mark.parametrize("telling", ["named", "paraphrased"])
+@pytest.mark.parametrize("whose", ["dropped", "past"])
+def test_what_was_dropped_or_is_over_is_not_read_as_the_users(whose: str, telling: Telling) -> None:
+    rng = random.Random(9)
+    for seed in range(120):
+        one = any_told("slot", telling, rng, whose=whose, person="my friend Bo")
+        assert read(written(seed, one)) == [], written(seed, one)
+        now = another(one, rng)
+        assert read(written(seed, one, now)) == [in_plan(now)]
 
 
-@pytest.mark.parametrize("telling", ["paraphrased", "implied"])
-def test_what_is_told_otherwise_has_other_words_of_the_bank_for_it(telling: Telling) -> None:
-    facts_of = {fact.recalled: fact for kind in BANK.facts for fact in kind.facts}
-    values = {(slot.id, value.phrase): value for slot in BANK.slots for value in slot.values}
-    for facts, text in cases(telling):
-        lower = text.lower()
-        if facts["kind"] == "fact":
-            fact = facts_of[facts["state"]]
-            assert pattern(fact.retold if telling == "paraphrased" else fact.trace).search(text)
-        elif facts["kind"] == "slot":
-            value = values[facts["subject"], facts["state"]]
-            other = value.paraphrases if telling == "paraphrased" else value.signs
-            assert any(mentions(lower, words.lower()) for words in other)
-        else:
-            for name in names(facts):
-                assert not mentions(lower, name.lower())
-                assert any(mentions(lower, words.lower()) for words in BANK.item(name).paraphrases)
-
-
-@pytest.mark.parametrize("state", ["like", "dislike"])
-def test_a_stance_is_spoken_out_but_where_it_shows(state: str) -> None:
-    phrases = small_banks().phrases
-    verdicts = {"like": BANK.likes, "dislike": BANK.dislikes}
-    deeds = {"like": phrases.deeds_of_liking, "dislike": phrases.deeds_of_disliking}
-    other = "dislike" if state == "like" else "like"
-    for telling in TELLINGS:
-        for seed in range(30):
-            text = core(told("item", BANK.items[0].phrase, state, telling), seed)
-            said, left = (deeds, verdicts) if telling == "implied" else (verdicts, deeds)
-            assert _any(said[state], text)
-            assert not _any([*said[other], *left["like"], *left["dislike"]], text), text
-
-
-def _any(templates: list[str], text: str) -> bool:
-    return any(pattern(template).search(text) for template in templates)
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_named_is_named_and_what_is_told_otherwise_is_not(kind: str) -> None:
+    rng = random.Random(10)
+    facts = {fact.recalled: fact for some in BANK.facts for fact in some.facts}
+    for seed in range(100):
+        for telling in TELLINGS:
+            one = any_told(kind, telling, rng)
+            text = written(seed, one).lower()
+            if kind == "fact":
+                fact = facts[one["state"]]
+                texts = {"named": fact.told, "paraphrased": fact.retold, "implied": fact.trace}
+                assert [name for name, some in texts.items() if pattern(some).search(text)] == [telling]
+            else:
+                assert [mentions(text, name.lower()) for name in names(one)] == [telling == "named"] * len(names(one))
 
 
 @pytest.mark.parametrize("telling", TELLINGS)
 @pytest.mark.parametrize("kind", ["item", "slot"])
-def test_a_change_has_its_reason_in_the_same_words_and_no_other_reason(kind: str, telling: Telling) -> None:
-    reasons = [reason for some in BANK.reasons.values() for reason in some]
-    slot = BANK.slots[0]
-    for seed in range(40):
-        reason = reasons[seed % len(reasons)]
-        about = (slot.id, slot.values[0].phrase) if kind == "slot" else (BANK.items[1].phrase, "dislike")
-        text = core(told(kind, *about, telling, changed=True, reason=reason.recalled), seed)
-        given = {r.recalled for r in reasons if _any([r.told if telling == "named" else r.retold], text)}
-        assert given == {reason.recalled}
-        if telling != "named":
-            assert not _any([r.told for r in reasons], text)
-
-
-@pytest.mark.parametrize("telling", TELLINGS)
-@pytest.mark.parametrize("whose", ["other", "dropped", "past"])
-def test_whose_it_is_is_said_around_it(whose: str, telling: Telling) -> None:
-    rng = random.Random(8)
+def test_a_change_has_its_reason_and_no_other(kind: str, telling: Telling) -> None:
+    slot, item = BANK.slots[0], BANK.items[1].phrase
+    bank = slot.reasons if kind == "slot" else BANK.item_reasons.away
+    reasons = [reason for some in bank.values() for reason in some]
     for seed in range(60):
-        facts = any_told(telling, rng, whose=whose, person="my aunt Bo")
-        text = words(seed).told(facts)
-        assert [read.whose for read in small_banks().attributions.read(text)] == [whose]
-        assert "my aunt Bo" in text.replace("My aunt Bo", "my aunt Bo")
+        reason = reasons[seed % len(reasons)]
+        about = (slot.id, slot.values[0].phrase) if kind == "slot" else (item, "dislike")
+        text = written(seed, told(kind, *about, telling, changed=True, reason=reason.told))
+        found = Read([], [], [], [], [])
+        TELLS.read(plain_words(text), found)
+        assert reason.told in {given.told for given in found.reasons}, text
+        assert (reason.told.lower() in text.lower()) == (telling == "named")
+        other = {**told(kind, *about, telling, changed=True, reason=reason.told), "whose": "other", "person": CIRCLE[0]}
+        found = Read([], [], [], [], [])
+        TELLS.read(plain_words(written(seed, other)), found)
+        assert found.reasons == []
 
 
-def test_a_text_of_the_users_own_has_such_words_around_it_as_well() -> None:
-    for seed in range(100):
-        [read] = small_banks().attributions.read(words(seed).own("It rained."))
-        assert read == Attributed("It rained.", "user")
+@pytest.mark.parametrize("whose", ["user", "other"])
+def test_in_three_holes_something_stands_at_every_place_equally_often(whose: str) -> None:
+    """So neither first nor last in a sentence is the user's."""
+    rng = random.Random(11)
+    places: Counter[int] = Counter()
+    for seed in range(900):
+        one = any_told("slot", "named", rng, whose=whose, person="" if whose == "user" else CIRCLE[0])
+        other = another(one, rng, whose="other", person=CIRCLE[1])
+        text = written(seed, *rng.sample([one, other], 2)).lower()
+        places[text.find(one["state"].lower()) < text.find(other["state"].lower())] += 1
+    assert even([places[True], places[False]])
 
 
-@pytest.mark.parametrize("telling", TELLINGS)
-def test_the_words_of_a_thing_do_not_depend_on_whose_it_is(telling: Telling) -> None:
-    """How long they are, and which content words they have, is the same for the user's own and for others'."""
+def test_the_words_around_something_are_the_same_for_the_user_and_for_others() -> None:
+    """How long a sentence is does not tell whose a thing is."""
     lengths: dict[str, Counter[int]] = {"user": Counter(), "other": Counter()}
-    stems: dict[str, Counter[str]] = {"user": Counter(), "other": Counter()}
     slot = BANK.slots[0]
-    for whose in lengths:
+    for whose, counts in lengths.items():
         for seed in range(800):
             value = slot.values[seed % 4].phrase
-            text = core(told("slot", slot.id, value, telling, whose=whose, person="my aunt Bo"), seed)
-            lengths[whose][len(text.split()) // 4] += 1
-            stems[whose].update(content_stems(text))
-    for counts in (lengths, stems):
-        common = [key for key in counts["user"] | counts["other"] if sum(c[key] for c in counts.values()) > 50]  # type: ignore[operator]
-        table = [[count[key] for key in common] for count in counts.values()]  # type: ignore[index]
-        assert chi2_contingency(table).pvalue > 1e-4
+            person = "" if whose == "user" else CIRCLE[0]
+            text = written(seed, told("slot", slot.id, value, "implied", whose=whose, person=person))
+            counts[len(text.split()) // 4] += 1
+    common = [length for length in lengths["user"] | lengths["other"] if min(c[length] for c in lengths.values()) > 5]
+    table: Sequence[Sequence[int]] = [[counts[length] for length in common] for counts in lengths.values()]
+    assert chi2_contingency(table).pvalue > 1e-4
 
 
-def test_around_values_stand_rivals_of_each_kind_as_often_as_there_are_such(
+def test_a_value_of_the_users_stands_beside_rivals_of_each_kind_as_often_as_there_are_such(
     crowd: list[tuple[Persona, History]],
 ) -> None:
     """So by which kind of words a value stands in tells nothing of whose it is."""
-    mentions_ = Counter(
+    counts = Counter(
         mention.whose
         for _, history in crowd
         for topic in history.topics
         for mention in topic.mentions
-        if mention.kind == "slot"
+        if mention.kind == "slot" and mention.beside_event_id and mention.telling != "implied"
     )
-    bank = small_banks().attributions
-    frames = {text: entry.rival for entry in bank.attributions for text in entry.texts}
     slot = BANK.slots[0]
-    kinds = Counter()
+    frames = {"past": slot.tells.past, "dropped": slot.tells.dropped}
+    kinds: Counter[str] = Counter()
     for seed in range(800):
-        text = words(seed).told(told("slot", slot.id, slot.values[0].phrase, "named"))
-        kinds[next((rival for frame, rival in frames.items() if _fits(frame, text)), "other")] += 1
-    for rival, count in mentions_.items():
-        assert abs(kinds[rival] / 800 - count / mentions_.total()) < 0.05, rival
-
-
-def _fits(frame: str, text: str) -> bool:
-    return bool(pattern(frame.replace("“{core}”", "")).match(text))
+        text = written(seed, told("slot", slot.id, slot.values[0].phrase, "named"))
+        kinds[next((w for w, some in frames.items() if any(pattern(f).match(text) for f in some)), "other")] += 1
+    for whose, count in counts.items():
+        assert abs(kinds[whose] / 800 - count / counts.total()) < 0.05, whose
