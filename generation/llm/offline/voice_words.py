@@ -62,7 +62,7 @@ _BLANKS: Final = re.compile(r" {2,}")
 # First words that are no names; what follows a colon goes on in the sentence.
 _AFTER_COLON: Final = re.compile(
     r"(?<=: )(?:The|An?|At|In|On|For|With|To|As|When|My|What|How|Is|It|We|There|This|Last|From|Over|Up|So|If|By|Going|"
-    r"Looking|Here|Each|Both|Three|Two|One|Speaking|During|After|Before|Once|Right|During|Where|Which|Of|Among)\b"
+    r"Looking|Here|Each|Both|Three|Two|One|Speaking|During|After|Before|Once|Right|Where|Which|Of|Among)\b"
 )
 
 
