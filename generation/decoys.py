@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from generation.banks.topic import TopicBank
 from generation.config import OPTIONS, Config
@@ -16,11 +16,29 @@ from generation.records import Persona
 from generation.tellings import Told, tell_of_others, tell_others
 
 _ITEMS: Final = 2  # of which a group tells, each as liked and as disliked
-_TRIES: Final = 12
+_TRIES: Final = 80
+
+
+class _Kind(NamedTuple):
+    """A kind of what is told, and whether a change is told of it."""
+
+    of: PreferenceKind
+    changed: bool
+
+
+def _as_asked(plan: PreferencePlan) -> list[_Kind]:
+    """Return kinds like those of a plan's events, the more of each, the likelier a question is to ask for it.
+
+    Of what changed, of facts and of what was tried most is asked; of how a slot was at first less; of a stance that
+    never changed next to nothing.
+    """
+    weights = {"slot": (2, 6), "item": (0, 1), "fact": (1, 0), "trial": (1, 0)}
+    first, later = weights[plan.kind]
+    return [_Kind(plan.kind, changed=False)] * first + [_Kind(plan.kind, changed=True)] * later * (len(plan.states) - 1)
 
 
 class Decoys:
-    """Groups of things told of others, of each kind about as often as events are of it.
+    """Groups of things told of others, of each kind about as often as what questions ask for is of it.
 
     Most are of what questions are about, all that options name alike; facts are others, since a story is told once.
 
@@ -47,16 +65,11 @@ class Decoys:
         self._bank = bank
         self._plans = plans
         self._reasons = reasons
-        open_to_change = [plan for plan in plans if plan.kind in ("slot", "item")]
-        # More often than events are changes: questions are about what changed more than about what did not.
-        updates = config.updates_per_topic
-        self._changed_share = updates / (updates / 2 + len(open_to_change)) if open_to_change else 0.0
         self._rng = rng
         named = {name for plan in plans for name in plan.preference.candidates}
         self._facts = {kind.id: [f.recalled for f in kind.facts if f.recalled not in named] for kind in bank.facts}
         self._items = [item.phrase for item in bank.items if item.phrase not in named]
-        events = [plan.kind for plan in plans for _ in plan.states]
-        self._kinds = self._endless(events)
+        self._kinds = self._endless([kind for plan in plans for kind in _as_asked(plan)])
         self._weights = [*config.tellings.values()]
 
     def of_session(self, count: int, period: int, told: Iterable[Told]) -> list[list[Told]]:
@@ -70,16 +83,16 @@ class Decoys:
         groups: list[list[Told]] = []
         taken = {name for one in told for name in (one.preference.subject, *one.preference.candidates)}
         for _ in range(count):
-            found = (self._preferences(kind, taken) for kind in islice(self._kinds, _TRIES))
-            preferences = next((some for some in found if some), None)
-            if preferences is None:
+            found = ((kind, self._preferences(kind.of, taken)) for kind in islice(self._kinds, _TRIES))
+            kind, preferences = next((some for some in found if some[1]), (None, []))
+            if kind is None:
                 break
             preference = self._rng.choice(preferences)
             taken |= {preference.subject, *preference.candidates}
-            groups.append(self._tell(preference, period))
+            groups.append(self._tell(preference, period, kind.changed))
         return groups
 
-    def _endless(self, kinds: Sequence[PreferenceKind]) -> Iterator[PreferenceKind]:
+    def _endless(self, kinds: Sequence[_Kind]) -> Iterator[_Kind]:
         while kinds:
             yield from self._rng.sample(kinds, len(kinds))
 
@@ -115,10 +128,10 @@ class Decoys:
     def _make(self, kind: PreferenceKind, subject: str, candidates: Sequence[str]) -> Preference:
         return make_preference(self._persona, self._bank, kind, subject, candidates)
 
-    def _tell(self, preference: Preference, period: int) -> list[Told]:
+    def _tell(self, preference: Preference, period: int, changed: bool) -> list[Told]:
         plan = next((plan for plan in self._plans if plan.preference == preference), None)
         telling = plan.telling if plan else self._rng.choices([*self._config.tellings], self._weights)[0]
-        if preference.kind in ("slot", "item") and self._rng.random() < self._changed_share:
+        if changed:
             change = self._reasons.of_others(preference)
             return tell_of_others(preference, telling, self._persona, self._rng, change)
         if plan is None or plan.kind != "slot" or plan.periods[0] >= period:

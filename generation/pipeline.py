@@ -32,7 +32,7 @@ from generation.stages.questions import write_question
 from generation.stages.sessions import session_tasks, write_session
 from generation.store import FailedItem, RunStore
 
-FORMAT_VERSION: Final = 4
+FORMAT_VERSION: Final = 5
 """Raised when the same configuration and banks give other records than before."""
 
 ATTEMPTS: Final = 3

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import AfterValidator
 
@@ -34,3 +34,30 @@ Three = Annotated[Frame, AfterValidator(Slots("mine", "theirs", "person", "also"
 """A frame for the user and two other people; `{also}` goes with `{other}`."""
 Turn = Annotated[Frame, AfterValidator(Slots("mine", "theirs"))]
 """A frame for what the user does, and what the user did or meant to do."""
+
+
+def with_reasons(frame: str) -> str:
+    """Return a pair or a turn with a place for a reason after each hole, `{why_mine}` and `{why_theirs}`.
+
+    A reason ends the clause of its hole: `I have gone over to {mine} for walls because {why_mine}, and Ana has …`.
+    """
+    out: list[str] = []
+    hole = ""
+    for token in _TOKENS.findall(frame):
+        if hole and (clause := _END_OF_CLAUSE.match(token)):
+            out += [clause[0].rstrip(), _because(hole), " ", token[clause.end() :]]
+            hole = ""
+        else:
+            out.append(token)
+        hole = token[1:-1] if token in _HOLES else hole
+    return "".join([*out, _because(hole)] if hole else out)
+
+
+def _because(hole: str) -> str:
+    return f" [because|since] {{why_{hole}}}"
+
+
+_HOLES: Final = ("{mine}", "{theirs}")
+_TOKENS: Final = re.compile(r"\{[a-z]+\}|\[[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*\]|[^\[{]+")
+# A choice ends a clause if it begins with what leads over to the next.
+_END_OF_CLAUSE: Final = re.compile(r"(?=\[(?:[,;]|and\b|while\b))|[^\[]*?(?=[,.;:]|\b(?:and|while)\b)")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from generation.banks.frames import Pair, Three, Turn
+from generation.banks.frames import Pair, Three
 from generation.banks.model import BankModel, PlainTemplate, Slots, Template
 
 _Labelled = Annotated[Template, AfterValidator(Slots(may=("label",)))]
@@ -30,22 +30,6 @@ class TrialTells(BankModel):
     threes: list[Three] = Field(min_length=1)
 
 
-class ReasonTells(BankModel):
-    """How it is told why something changed; holes take a clause.
-
-    Attributes:
-        pairs: Of the user and another person.
-        past: Why it was as it was, and why it is as it is.
-        dropped: Why there was a plan, and why it came otherwise.
-        stock: Clauses that give no reason.
-    """
-
-    pairs: list[Pair] = Field(min_length=1)
-    past: list[Turn] = Field(min_length=1)
-    dropped: list[Turn] = Field(min_length=1)
-    stock: list[PlainTemplate] = Field(min_length=1)
-
-
 class Phrases(BankModel):
     """Sentences that chats of all topics share.
 
@@ -55,6 +39,7 @@ class Phrases(BankModel):
         recalls: The assistant comes back to `{label}`, an earlier concern of the session.
         offers_of_values: The assistant names values side by side, `{names}`, for `{name}`.
         offers_of_items: The assistant names items of a topic side by side, `{names}`; may hold `{label}`.
+        vague_reasons: Clauses that complete `because …` and give no reason.
         datings: When something told was, `{when}`.
     """
 
@@ -64,7 +49,7 @@ class Phrases(BankModel):
     offers_of_values: list[Annotated[Template, AfterValidator(Slots("names", "name"))]] = Field(min_length=1)
     offers_of_items: list[Annotated[Template, AfterValidator(Slots("names", may=("label",)))]] = Field(min_length=1)
     trials: TrialTells
-    reasons: ReasonTells
+    vague_reasons: list[PlainTemplate] = Field(min_length=1)
     datings: list[Annotated[Template, AfterValidator(Slots("when"))]] = Field(min_length=1)
 
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from generation.banks.frames import with_reasons
 from generation.banks.phrases import Phrases
-from generation.banks.topic import TopicBank
+from generation.banks.topic import Slot, TopicBank
 from generation.contractions import without_contractions
 from generation.grammar import ANYTHING, mentions, named_pattern, parse, pattern
 from generation.option_plans import stance_state
@@ -46,14 +47,14 @@ class TopicTells:
     """
 
     def __init__(self, bank: TopicBank, phrases: Phrases) -> None:
-        trials, reasons, stances = phrases.trials, phrases.reasons, bank.stances
+        trials, stances = phrases.trials, bank.stances
         words = {plain_words(text): item.phrase for item in bank.items for text in (item.phrase, *item.paraphrases)}
         self._items = words
         one = "|".join(re.escape(text) for text in sorted(words, key=len, reverse=True))
         items = f"(?:{one})(?:, (?:{one}))* and (?:{one})"
         self._values = [
             _Tells(
-                (*s.tells.pairs, *s.tells.threes, *s.tells.changes, *s.tells.past, *s.tells.dropped, *s.tells.signs),
+                (*s.tells.pairs, *s.tells.threes, *_with_and_without_reasons(_of_changes(s))),
                 [(text, v.phrase) for v in s.values for text in (v.phrase, *v.paraphrases, *v.signs)],
             )
             for s in bank.slots
@@ -68,7 +69,7 @@ class TopicTells:
         likes = (*stances.likes, *stances.turned_to, *stances.like_signs)
         dislikes = (*stances.dislikes, *stances.turned_from, *stances.dislike_signs)
         self._stances = _Tells(
-            (*stances.pairs, *stances.threes),
+            (*_with_and_without_reasons(stances.pairs), *stances.threes),
             [*((text, "like") for text in likes), *((text, "dislike") for text in dislikes)],
             f"(?:{one})",
         )
@@ -82,7 +83,7 @@ class TopicTells:
         names = frozenset(item.phrase for item in bank.items)
         scopes += [(own, names) for own in (bank.item_reasons.toward, bank.item_reasons.away)]
         self._reasons = _Tells(
-            (*reasons.pairs, *reasons.past, *reasons.dropped),
+            {_for_reasons(frame) for frame in (*stances.pairs, *(f for s in bank.slots for f in _of_changes(s)))},
             [
                 (text, Reason(reason.told, motive, scope))
                 for by_motive, scope in scopes
@@ -109,6 +110,20 @@ class TopicTells:
         return [phrase for words, phrase in self._items.items() if mentions(text, words)]
 
 
+def _of_changes(slot: Slot) -> tuple[str, ...]:
+    """Return the frames that tell a change, with a reason in each clause; those of signs tell values too."""
+    return (*slot.tells.changes, *slot.tells.past, *slot.tells.dropped, *slot.tells.signs)
+
+
+def _with_and_without_reasons(frames: Iterable[str]) -> list[str]:
+    return [text for frame in frames for text in (frame, with_reasons(frame))]
+
+
+def _for_reasons(frame: str) -> str:
+    """Return a frame whose hole for the user is that of the reason."""
+    return with_reasons(frame).replace("{mine}", "{value}").replace("{why_mine}", "{mine}")
+
+
 M = TypeVar("M")
 
 
@@ -130,12 +145,16 @@ class _Tells(Generic[M]):
         ]
 
     def own(self, message: str) -> Iterator[tuple[M, str]]:
-        """Yield what a message tells of the user, with its words."""
+        """Yield what a message tells of the user, with its words; no frame reaches over the end of a sentence."""
+        for sentence in _END_OF_SENTENCE.split(message):
+            yield from self._own(sentence)
+
+    def _own(self, sentence: str) -> Iterator[tuple[M, str]]:
         spans = [
             (match, meaning)
             for words, content, meaning in self._contents
-            if words in message
-            for match in content.finditer(message)
+            if words in sentence
+            for match in content.finditer(sentence)
         ]
         if not spans:
             return
@@ -147,7 +166,7 @@ class _Tells(Generic[M]):
                 same.append(meaning)
             elif all(match.end() <= other.start() or match.start() >= other.end() for other, _ in signs):
                 signs.append((match, [meaning]))
-        marked = message
+        marked = sentence
         for number, (match, _) in sorted(enumerate(signs), key=lambda sign: -sign[1][0].start()):
             marked = f"{marked[: match.start()]}{_SIGN}{number}{_SIGN}{marked[match.end() :]}"
         told = {
@@ -162,6 +181,7 @@ class _Tells(Generic[M]):
 
 
 _SIGN: Final = "\x03"
+_END_OF_SENTENCE: Final = re.compile(r"(?<=[.!?…]) ")
 
 
 def _whole(template: str) -> str:

@@ -85,9 +85,8 @@ def real_facts(work: RunInputs, user: tuple[Persona, History], plans: list[Quest
 
 
 def _variety(facts: Facts) -> int:
-    return len({(one["kind"], one["changed"], one["whose"], one["telling"]) for one in facts["told"]}) + bool(
-        facts["life"]
-    )
+    kinds = {(one["kind"], one["changed"], one["whose"], one["telling"]) for one in facts["told"]}
+    return len(kinds) + 100 * bool(facts["life_events"])
 
 
 @pytest.fixture(scope="module", autouse=True)

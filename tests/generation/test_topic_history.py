@@ -86,14 +86,18 @@ def test_about_as_many_stretches_tell_no_event_as_tell_one(crowd: list[User]) ->
     assert 0.6 < with_event / without < 1.7
 
 
-def test_stretches_without_an_event_are_on_the_same_kinds_of_things_as_those_with_one(crowd: list[User]) -> None:
-    kinds = {True: Counter(), False: Counter()}
+def test_of_what_questions_ask_most_about_the_same_share_is_the_users(crowd: list[User]) -> None:
+    """So what a message is about does not tell whether a question asks for it."""
+    own, all_ = Counter[tuple[str, bool]](), Counter[tuple[str, bool]]()
     for _, history in crowd:
         for topic in history.topics:
-            for mention in topic.mentions:
-                kinds[mention.beside_event_id is None][mention.kind] += 1
-    shares = {alone: {kind: n / some.total() for kind, n in some.items()} for alone, some in kinds.items()}
-    assert all(abs(shares[True][kind] - shares[False][kind]) < 0.1 for kind in shares[False])
+            kinds = {p.preference_id: p.kind for p in topic.preferences}
+            own.update((kinds[event.preference_id], event.reason is not None) for event in topic.events)
+            alone = (mention for mention in topic.mentions if mention.beside_event_id is None)
+            all_.update((mention.kind, mention.reason is not None) for mention in alone)
+    shares = {kind: own[kind] / (own[kind] + all_[kind] / 4) for kind in own}
+    asked = [shares[kind] for kind in (("slot", False), ("slot", True), ("fact", False), ("trial", False))]
+    assert max(asked) < 2 * min(asked)
 
 
 def test_of_others_a_session_tells_all_that_options_name_or_nothing_of_it(crowd: list[User]) -> None:

@@ -15,6 +15,7 @@ from generation.content_words import unwanted_names
 from generation.grammar import expand, slot_names
 from generation.llm.offline.told_words import ToldWords
 from generation.llm.offline.voice_words import VoiceWords
+from generation.prose import prose_faults
 from generation.records import PERIODS
 from generation.request_facts import LifeEventFacts, SessionFacts, ToldFacts
 from generation.seeds import rng_for
@@ -22,13 +23,13 @@ from generation.seeds import rng_for
 T = TypeVar("T")
 
 _USUAL: Final = 2  # exchanges of a stretch of chat
-_ACKNOWLEDGED_SHARE: Final = 0.25
+_ACKNOWLEDGED_SHARE: Final = 0.5
 _RECALLED_SHARE: Final = 0.12
 _RETURN_SHARE: Final = 0.6  # of the later sessions, those that begin with what an earlier one was about
-_ASIDE_SHARE: Final = 0.2  # of what is told, that which has words of its own before it
+_ASIDE_SHARE: Final = 0.15  # of what is told, that which has words of its own before it
 _IN_PASSING_SHARE: Final = 0.2  # of the groups of things told, those that are told while something else is the concern
 _FULL: Final = 2  # things told, beside which nobody rambles
-_DETAILS_BESIDE_CHANGES: Final = 0.2  # times as many as usual, beside what takes several sentences to tell
+_FEW_DETAILS: Final = 0.2  # times as many as usual: beside what takes several sentences to tell, and in mere questions
 _TRIES: Final = 10
 _OF_VOICE: Final = ("greetings", "returns", "leads", "switches", "takes", "asides", "rambles", "closers")
 _OF_ASSISTANT: Final = ("farewells", "acknowledgements", "recalls", "offers_of_values", "offers_of_items")
@@ -116,7 +117,8 @@ class _Writer:
             for place, (exchange, told) in enumerate(zip(stretch.exchanges, parts, strict=False)):
                 before = self._before(stretches, number, place, len(told))
                 is_last = number == len(stretches) - 1 and place == stretch.length - 1
-                turn = self._turn(exchange, told, stretch.news if place == 0 else "", before, is_last)
+                is_short = (not told and place > 0) or any(one["changed"] for one in told)
+                turn = self._turn(exchange, told, stretch.news if place == 0 else "", before, is_last, is_short)
                 reply = [turn.assistant]
                 if place == 0 and number > 1 and self._chance(_RECALLED_SHARE):
                     labels = [earlier.label for earlier in stretches[:number] if earlier.label]
@@ -232,15 +234,21 @@ class _Writer:
             if self._facts["period_index"] and self._chance(_RETURN_SHARE):
                 earlier = self._thread_of(FREE, self._facts["period_index"] - 1, 0)
                 before.append(self._write("returns", label=earlier.label))
-        ramble = [self._write("rambles")] if told < _FULL and self._chance(voice.rambles_share) else []
+        ramble = [self._write("rambles")] if 0 < told < _FULL and self._chance(voice.rambles_share) else []
         if place == 0 and self._chance(voice.leads_share):
             return [*before, *ramble, self._write("switches" if number else "leads")]
-        if place and self._chance(voice.takes_share):
+        if place and (not told or self._chance(voice.takes_share)):
             before.append(self._write("takes"))
         return [*before, *ramble]
 
     def _turn(
-        self, exchange: Exchange, told: Sequence[ToldFacts], news: str, before: Sequence[str], is_last: bool
+        self,
+        exchange: Exchange,
+        told: Sequence[ToldFacts],
+        news: str,
+        before: Sequence[str],
+        is_last: bool,
+        is_short: bool,
     ) -> _Turn:
         """Return a turn; what is told in other words is not named by anything else that the message says."""
         after = [self._write("closers")] if is_last else []
@@ -249,12 +257,11 @@ class _Writer:
             announced = bool(before) and before[-1].endswith(":")
             if told and not announced and (not exchange.tells or self._chance(_ASIDE_SHARE)):
                 text = f"{self._write('asides')} {text}"
-            details = _DETAILS_BESIDE_CHANGES if any(one["changed"] for one in told) else 1.0
-            user = self._written.message(exchange.user, text, before, after, details)
-            if not any(any(unwanted_names(one, self._facts, user)) for one in told):
+            user = self._written.message(exchange.user, text, before, after, _FEW_DETAILS if is_short else 1.0)
+            if not any(any(unwanted_names(one, self._facts, user)) for one in told) and not any(prose_faults(user)):
                 break
         reply = [expand(exchange.assistant, self._rng)]
-        if self._chance(_ACKNOWLEDGED_SHARE):
+        if told and self._chance(_ACKNOWLEDGED_SHARE):
             reply.insert(0, self._acknowledgement(told))
         return _Turn(user, " ".join(reply), tuple(one["told_id"] for one in told))
 

@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
+from generation.banks.frames import with_reasons
 from generation.banks.load import Banks
 from generation.banks.topic import TopicBank
 from generation.grammar import expand, expand_phrase
@@ -15,7 +16,7 @@ from generation.request_facts import ToldFacts
 # How often the words around a value of the user's own are those that set it against something of this kind: as often as
 # such things are told beside it, so that the words say nothing.
 _RIVALS: Final[dict[Whose, float]] = {"other": 0.74, "dropped": 0.16, "past": 0.1}
-_DATED_SHARE: Final = 0.25  # of the changes, those of which the user says when they came
+_DATED_SHARE: Final = 0.15  # of the changes, those of which the user says when they came
 _THREES_SHARE: Final = 0.75  # of the times when two things could be told in one sentence
 
 
@@ -54,12 +55,9 @@ class ToldWords:
     def _one(self, told: ToldFacts) -> list[str]:
         person = told["person"] or self._rng.choice(self._circle)
         rival = self._rival(told)
-        sentences = [self._set(self._pairs(told, rival), told, self._words(told), self._stock(told), person)]
-        if told["changed"]:
-            reasons = self._phrases.reasons
-            frames = {"other": reasons.pairs, "past": reasons.past, "dropped": reasons.dropped}[rival]
-            dated = [self._dating(told)] if self._rng.random() < _DATED_SHARE else []
-            sentences += [*dated, self._set(frames, told, self._reason(told), reasons.stock, person)]
+        sentences = [self._pair(told, self._pairs(told, rival), person)]
+        if told["changed"] and self._rng.random() < _DATED_SHARE:
+            sentences.append(self._dating(told))
         return sentences
 
     def _rival(self, told: ToldFacts) -> Whose:
@@ -70,11 +68,20 @@ class ToldWords:
             return "other"
         return self._rng.choices([*_RIVALS], [*_RIVALS.values()])[0]
 
-    def _set(self, frames: Sequence[str], told: ToldFacts, words: str, stock: Sequence[str], person: str) -> str:
+    def _pair(self, told: ToldFacts, frames: Sequence[str], person: str) -> str:
         """Return a frame with something in the hole of whose it is, and a stock phrase in the other."""
-        nothing = expand_phrase(self._rng.choice(stock), self._rng)
-        mine, theirs = (words, nothing) if told["whose"] == "user" else (nothing, words)
-        return expand(self._rng.choice(frames), self._rng, mine=mine, theirs=theirs, person=person)
+        frame = self._rng.choice(frames)
+        said = [(self._words(told), expand_phrase(self._rng.choice(self._stock(told)), self._rng))]
+        names = [("mine", "theirs")]
+        if told["changed"]:
+            frame = with_reasons(frame)
+            said.append((self._reason(told), expand_phrase(self._rng.choice(self._phrases.vague_reasons), self._rng)))
+            names.append(("why_mine", "why_theirs"))
+        slots = {"person": person}
+        for (mine, theirs), (something, nothing) in zip(names, said, strict=True):
+            own = told["whose"] == "user"
+            slots |= {mine: something if own else nothing, theirs: nothing if own else something}
+        return expand(frame, self._rng, **slots)
 
     def _dating(self, told: ToldFacts) -> str:
         return expand(self._rng.choice(self._phrases.datings), self._rng, when=told["when"])

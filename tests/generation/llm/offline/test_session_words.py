@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,6 +22,7 @@ from generation.grammar import mentions, pattern
 from generation.llm.client import Client
 from generation.llm.offline.backend import OfflineBackend
 from generation.llm.offline.session_words import session_reply
+from generation.prose import prose_faults
 from generation.seeds import rng_for
 from generation.stages.histories import draw_history, write_history
 from generation.stages.personas import draw_personas, write_persona
@@ -243,6 +245,29 @@ def test_messages_that_tell_events_are_as_long_as_those_that_tell_of_others(talk
                 lengths["user" in {one["whose"] for one in own}].append(len(turn.user.split()))
     assert all(len(some) > 100 for some in lengths.values())
     assert mannwhitneyu(*lengths.values()).pvalue > 1e-4
+
+
+def test_only_what_is_told_is_acknowledged(talks: list[Talk]) -> None:
+    acknowledgements = small_banks().phrases.acknowledgements
+    for talk in talks:
+        others = {one["person"].split()[-1] for one in talk.facts["told"] if one["whose"] == "other"}
+        for turn in talk.turns:
+            if not turn.told_ids:
+                assert not any(re.match(pattern(text).pattern, turn.assistant) for text in acknowledgements)
+                assert not any(re.search(rf"\b{name}\b", turn.assistant) for name in others)
+
+
+def test_questions_in_which_nothing_is_told_are_short_once_a_concern_is_known(talks: list[Talk]) -> None:
+    lengths: dict[bool, list[int]] = {True: [], False: []}
+    for talk in talks:
+        for turn in talk.turns[1:-1]:
+            lengths[bool(turn.told_ids)].append(len(turn.user.split()))
+    assert median(lengths[False]) < 0.5 * median(lengths[True])
+
+
+def test_messages_break_no_rule_of_english(talks: list[Talk]) -> None:
+    for talk in talks:
+        assert [fault for turn in talk.turns for fault in prose_faults(turn.user)] == []
 
 
 def test_a_session_ends_with_a_farewell(talks: list[Talk]) -> None:

@@ -143,6 +143,21 @@ def test_a_change_has_its_reason_and_no_other(kind: str, telling: Telling) -> No
         assert found.reasons == []
 
 
+def test_no_reason_of_others_is_read_as_the_users_over_the_end_of_a_sentence() -> None:
+    """Two sentences, each of which begins or ends like a frame: the user's reason is in neither."""
+    slot = BANK.slots[0]
+    reasons = [reason.told for some in slot.reasons.values() for reason in some]
+    for seed in range(60):
+        value, other = (value.phrase for value in slot.values[:2])
+        told_of_others = [
+            told("slot", slot.id, state, "named", changed=True, reason=reason, whose="other", person=person)
+            for state, reason, person in zip((value, other), reasons, CIRCLE, strict=False)
+        ]
+        found = Read([], [], [], [], [])
+        TELLS.read(plain_words(written(seed, *told_of_others)), found)
+        assert (found.reasons, found.values) == ([], [])
+
+
 @pytest.mark.parametrize("whose", ["user", "other"])
 def test_in_three_holes_something_stands_at_every_place_equally_often(whose: str) -> None:
     """So neither first nor last in a sentence is the user's."""
