@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
 
 from generation.errors import UserError
 from generation.reading import describe
@@ -23,9 +23,6 @@ LIFE_EVENTS: Final = 1
 
 MAX_TOLD: Final = 4
 """Events and mentions that one message tells at most: all that options of one question assert."""
-
-TURNS_OF_A_THREAD: Final = 2
-"""Exchanges that a stretch of chat about one concern has at least, where there is room."""
 
 FREE_SHARE: Final = 0.1
 """Of the exchanges of a session, those that tell nothing, of the user or of others."""
@@ -72,11 +69,31 @@ class Price(BaseModel):
     output: _Real = Field(ge=0, le=1_000_000)
 
 
+_OWN_FIELDS: Final = frozenset(
+    {
+        "model",
+        "messages",
+        "temperature",
+        "max_tokens",
+        "max_completion_tokens",
+        "seed",
+        "response_format",
+        "stream",
+        "n",
+    }
+)
+
+
 class LLMConfig(BaseModel):
     """How language models are asked; the offline backend has no use for it.
 
     Attributes:
+        temperature: Null for models that take none: they then sample as they do by themselves.
         max_tokens: Longest reply; one that is cut there is a failure.
+        reasoning_effort: How much a model that reasons should do so, in the endpoint's words (`low`, `medium`, `high`);
+            by default as much as it does by itself.
+        reasoning_tokens: Tokens that a reply may have for reasoning beside `max_tokens`: endpoints count both together.
+        extra_body: Further fields of requests, as an endpoint knows them: `{provider: {order: [...]}}`.
         concurrency: Most calls under way at a time.
         requests_per_minute: Most calls begun in a minute; no limit by default.
         tokens_per_minute: Most tokens of prompts and replies in a minute; no limit by default.
@@ -84,20 +101,40 @@ class LLMConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    temperature: _Real = Field(default=0.8, ge=0, le=2)
+    temperature: _Real | None = Field(default=0.8, ge=0, le=2)
     max_tokens: _Whole = Field(default=8192, ge=1, le=10_000_000)
+    reasoning_effort: str | None = Field(default=None, min_length=1, max_length=100)
+    reasoning_tokens: _Whole = Field(default=0, ge=0, le=10_000_000)
+    extra_body: dict[str, JsonValue] = {}
     concurrency: _Whole = Field(default=8, ge=1, le=256)
     requests_per_minute: _Whole | None = Field(default=None, ge=1, le=1_000_000_000)
     tokens_per_minute: _Whole | None = Field(default=None, ge=1, le=1_000_000_000_000)
     timeout: _Real = Field(default=600.0, gt=0, le=86_400)
     prices: dict[str, Price] = {}
 
+    @property
+    def reply_tokens(self) -> int:
+        """The tokens that a reply may have, reasoning included."""
+        return self.max_tokens + self.reasoning_tokens
+
     def identity(self) -> dict[str, object]:
         """Return what shapes whole replies.
 
-        Rate limits, timeout and prices do not, and `max_tokens` only decides which replies are cut: those are not kept.
+        Rate limits, timeout and prices do not, and limits of tokens only decide which replies are cut and not kept.
         """
-        return {"temperature": self.temperature}
+        return {"temperature": self.temperature, **self.sampling()}
+
+    def sampling(self) -> dict[str, JsonValue]:
+        """Return the fields of requests that are sent because they were given."""
+        effort: dict[str, JsonValue] = {"reasoning_effort": self.reasoning_effort} if self.reasoning_effort else {}
+        return {**effort, **self.extra_body}
+
+    @field_validator("extra_body")
+    @classmethod
+    def _of_others(cls, fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if taken := sorted(_OWN_FIELDS & fields.keys()):
+            raise ValueError(f"{', '.join(taken)}: these fields are not for extra_body")
+        return fields
 
 
 class Config(BaseModel):
@@ -116,6 +153,8 @@ class Config(BaseModel):
         facts_per_topic: Facts of different kinds that a user tells in a topic.
         updates_per_topic: Changes of items and slots, at most three each.
         tellings: How often events are told by name, in other words, and by what the user does, as weights.
+        turns_per_thread: Exchanges for each stretch of chat in which something is told: with more of them a session
+            tells less of others, and there is more room between what is told.
         questions_per_topic: Questions of each type for each persona and topic, or as many as its history gives; 1 for
             types that are not named.
     """
@@ -135,6 +174,7 @@ class Config(BaseModel):
     updates_per_topic: _Whole = Field(default=5, ge=0, le=_MOST)
     tellings: dict[Telling, Annotated[_Real, Field(ge=0, le=1_000_000)]] = Field(default={}, validate_default=True)
     turns_per_session: Turns = Turns()
+    turns_per_thread: _Whole = Field(default=2, ge=1, le=100)
     questions_per_topic: dict[QuestionType, Annotated[_Whole, Field(le=_MOST)]] = Field(
         default={}, validate_default=True
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from generation.banks.load import Banks
-from generation.config import Config
+from generation.config import Config, Price
 from generation.errors import UserError
 from generation.history_records import History
 from generation.interruption import kept_if_interrupted
@@ -20,6 +20,7 @@ from generation.llm.client import Account, Backend, Client, ReplyError
 from generation.llm.ledger import Ledger
 from generation.llm.offline.backend import OfflineBackend
 from generation.llm.offline.fillers.tables import digests as filler_digests
+from generation.llm.prices import known_prices
 from generation.parallel import calls_under_way, ordered_results, process_pool
 from generation.progress import track
 from generation.prompts import template_digests
@@ -43,7 +44,7 @@ LEDGER: Final = "ledger.jsonl"
 """Where a run writes down its paid calls."""
 
 _AHEAD: Final = 8  # tasks that each worker may be ahead of the writing
-_LATER_TEMPLATES: Final = ("no_context.j2",)  # of what is asked about a finished run: they shape none of its records
+_OTHER_TEMPLATES: Final = ("no_context", "new_topic", "_new_topic")  # they shape none of the records of a run
 
 
 class RunInputs(NamedTuple):
@@ -52,12 +53,14 @@ class RunInputs(NamedTuple):
     Attributes:
         backend: Name of the backend, see `parse_backend`.
         stage_backends: Names of other backends, by stage.
+        reader: Name of the backend that reads back what others wrote; empty for the writer itself.
     """
 
     config: Config
     banks: Banks
     backend: str = OFFLINE
     stage_backends: Mapping[str, str] = {}
+    reader: str = ""
 
     def backend_of(self, stage: str) -> BackendName:
         """Return the backend of a stage."""
@@ -66,6 +69,10 @@ class RunInputs(NamedTuple):
     def client(self) -> Client:
         """Return a client of the offline backend."""
         return Client(OfflineBackend(self.banks, self.config.seed))
+
+    def prices(self, models: Iterable[str]) -> dict[str, Price]:
+        """Return the prices of models, as far as they are known (see `known_prices`)."""
+        return {model: known.price for model, known in known_prices(models, self.config.llm.prices).items()}
 
     def fingerprint(self) -> dict[str, Any]:
         """Return everything that shapes the records, by key."""
@@ -80,8 +87,9 @@ class RunInputs(NamedTuple):
             "topics": list(self.banks.topics),
             "persona_source": source and hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16],
             "backend": self.backend if len(set(names.values())) == 1 else names,
+            **({"reader": self.reader} if self.reader else {}),
             "banks": {**self.banks.digests, **(filler_digests() if config["fillers"] else {})},
-            "templates": {n: digest for n, digest in template_digests().items() if n not in _LATER_TEMPLATES},
+            "templates": {n: digest for n, digest in template_digests().items() if not n.startswith(_OTHER_TEMPLATES)},
             "format_version": FORMAT_VERSION,
         }
 
@@ -145,10 +153,11 @@ STAGES: Final = {
 
 
 class Generated(NamedTuple):
-    """The number of records of each stage, and the items that are missing."""
+    """The number of records of each stage, the items that are missing, and what was paid; None where nothing was."""
 
     counts: dict[str, int]
     failures: list[FailedItem]
+    ledger: Ledger | None = None
 
 
 def generate(work: RunInputs, store: RunStore, workers: int = 1, budget: float | None = None) -> Generated:
@@ -174,7 +183,7 @@ def generate(work: RunInputs, store: RunStore, workers: int = 1, budget: float |
         plans = [plan for p, h in pairs for plan in plan_questions(config, p, h, banks)]
         runner.run("questions", [plan for plan in plans if told.issuperset(plan.after_session_ids)])
         runner.run("fillers", filler_tasks(config))
-        return Generated(runner.counts, runner.failures)
+        return Generated(runner.counts, runner.failures, runner.ledger)
 
 
 def _told(pairs: Sequence[tuple[Persona, History]], store: RunStore) -> set[str]:
@@ -192,26 +201,35 @@ class _Runner:
         self._store = store
         self._workers = workers
         self._pool: ProcessPoolExecutor | None = None
-        self._ledger: Ledger | None = None
+        self.ledger: Ledger | None = None
         self.counts: dict[str, int] = {}
         self.failures: list[FailedItem] = []
         names = {stage: work.backend_of(stage) for stage in STAGES}
-        asked = [name.model for name in names.values() if not name.is_offline]
+        readers = [parse_backend(work.reader)] if work.reader else []
+        asked = [name.model for name in (*names.values(), *readers) if not name.is_offline]
         if budget is not None or asked:
-            self._ledger = Ledger(store.folder / LEDGER, work.config.llm.prices, budget)
-            self._ledger.require_prices(asked)
+            self.ledger = Ledger(store.folder / LEDGER, work.prices(asked), budget)
+            self.ledger.require_prices(asked)
         # Stages share a model: a local one is large, and an endpoint counts requests whoever sends them.
         backends = {
-            name: make_backend(name, work.config, work.banks) for name in set(names.values()) if not name.is_offline
+            name: make_backend(name, work.config, work.banks)
+            for name in {*names.values(), *readers}
+            if not name.is_offline
         }
         self._clients = {stage: self._client(stage, name, backends) for stage, name in names.items()}
 
     def _client(self, stage: str, name: BackendName, backends: Mapping[BackendName, Backend]) -> Client:
         if name.is_offline:
             return self._work.client()
-        assert self._ledger is not None
-        account = Account(self._ledger, stage, name.model, self._work.config.llm.max_tokens)
-        return Client(backends[name], ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account)
+        reader = self._asking(parse_backend(self._work.reader), stage, backends) if self._work.reader else None
+        return self._asking(name, stage, backends, reader)
+
+    def _asking(
+        self, name: BackendName, stage: str, backends: Mapping[BackendName, Backend], reader: Client | None = None
+    ) -> Client:
+        assert self.ledger is not None
+        account = Account(self.ledger, stage, name.model, self._work.config.llm.reply_tokens)
+        return Client(backends[name], ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account, reader)
 
     def __enter__(self) -> _Runner:
         self._forget_failures()

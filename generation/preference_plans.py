@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from generation.banks.topic import FactKind, Slot, TopicBank
-from generation.config import MAX_UPDATES, OPTIONS, TRIED, TURNS_OF_A_THREAD, Config
+from generation.config import MAX_UPDATES, OPTIONS, TRIED, Config
 from generation.history_records import Preference, PreferenceKind, tried_state
 from generation.records import STANCES, Persona, Telling, content_id
 from generation.seeds import rng_for
@@ -181,7 +181,7 @@ def _schedule(plans: Sequence[PreferencePlan], config: Config, rng: random.Rando
             periods = [min(load, key=lambda period: load[period])]
         load.update(periods)
         scheduled.append(plan._replace(periods=tuple(periods)))
-    fits = TURNS_OF_A_THREAD * max(load.values()) <= config.turns_per_session.min
+    fits = config.turns_per_thread * max(load.values()) <= config.turns_per_session.min
     return scheduled if fits else _schedule_evenly(scheduled, config, rng)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from generation.config import Config
+from generation.config import Config, Price
 from generation.history_records import History
+from generation.llm.backends import parse_backend
 from generation.llm.client import MAX_REPAIRS, Client, Request
 from generation.llm.ledger import price_of
 from generation.pipeline import ATTEMPTS, RunInputs
@@ -23,6 +24,7 @@ from generation.session_text import (
     Turn,
     coverage_request,
     expand_request,
+    mend_request,
 )
 from generation.stages.fillers import filler_request, filler_tasks, write_filler
 from generation.stages.histories import draw_history, history_request, write_history
@@ -122,13 +124,16 @@ class _MeasuredCall(NamedTuple):
     seconds: float = 0.0
 
 
-_IF_NEEDED: Final = ("expand", "rewrite")
+_READINGS: Final = ("coverage", "read_options")
+"""Templates of calls to the reader."""
+
+_IF_NEEDED: Final = ("expand", "rewrite", "rewrite_turns")
 """Templates of calls that depend on what the model wrote."""
 
 _MOST_ASKED: Final = ATTEMPTS * (1 + MAX_REPAIRS)
 """Calls for one reply at most."""
 
-_MOST_TEXTS: Final = {"rewrite": STARTS * REWRITES} | dict.fromkeys(
+_MOST_TEXTS: Final = dict.fromkeys(("rewrite", "rewrite_turns"), STARTS * REWRITES) | dict.fromkeys(
     ("coverage", "expand", "read_options"), STARTS * (1 + REWRITES)
 )
 """Replies for one text that is read back, at most; of templates that are not named, one for each start."""
@@ -145,16 +150,30 @@ def estimate(work: RunInputs) -> list[Estimate]:
     groups: dict[tuple[str, str], list[_MeasuredCall]] = {}
     for call in _calls(work):
         groups.setdefault((call.stage, call.request.template), []).append(call)
-    entries = [_estimate(work, stage, template, calls) for (stage, template), calls in groups.items()]
+    models = {key: _model(work, *key) for key in groups}
+    prices = work.prices(model for model in models.values() if model)
+    entries = [_estimate(work, *key, calls, models[key], prices) for key, calls in groups.items()]
     return sorted(entries, key=lambda entry: entry.if_needed)
 
 
-def _estimate(work: RunInputs, stage: str, template: str, calls: Sequence[_MeasuredCall]) -> Estimate:
+def _model(work: RunInputs, stage: str, template: str) -> str:
+    """Return the model that is asked; empty for the offline backend."""
+    name = work.backend_of(stage)
+    return parse_backend(work.reader).model if work.reader and template in _READINGS else name.model
+
+
+def _estimate(
+    work: RunInputs,
+    stage: str,
+    template: str,
+    calls: Sequence[_MeasuredCall],
+    model: str,
+    prices: Mapping[str, Price],
+) -> Estimate:
     count = _count(work.config, stage, len(calls))
     share = count / len(calls)
     prompt = round(share * sum(num_tokens(render(call.request.template, call.request.facts)) for call in calls))
     reply = round(share * sum(num_tokens(call.reply) for call in calls))
-    model = work.backend_of(stage).model
     most = count
     if model:
         most *= _MOST_ASKED * (_MOST_TEXTS.get(template, STARTS) if stage in ("sessions", "questions") else 1)
@@ -166,7 +185,7 @@ def _estimate(work: RunInputs, stage: str, template: str, calls: Sequence[_Measu
         reply_tokens=reply,
         seconds=share * sum(call.seconds for call in calls),
         model=model,
-        cost=price_of(model, prompt, reply, work.config.llm.prices) if model else 0.0,
+        cost=price_of(model, prompt, reply, prices) if model else 0.0,
         if_needed=template in _IF_NEEDED,
         most_calls=most,
     )
@@ -242,7 +261,8 @@ def _session_readings(request: Request, session: Session) -> Iterator[_MeasuredC
     fault = "turn 1: what the user says does not tell all of what is in its told_ids"
     yield _MeasuredCall("sessions", coverage_request(request, reply), json.dumps(reading.model_dump()))
     yield _MeasuredCall("sessions", expand_request(request, reply), _text(session))
-    yield _MeasuredCall("sessions", rewrite_request(request, reply, [fault], (0, 0)), _text(session))
+    turn = json.dumps(turns[0].model_dump())
+    yield _MeasuredCall("sessions", mend_request(request, reply, [fault], (0, 0)), turn)
 
 
 def _question_readings(request: Request, question: Question) -> Iterator[_MeasuredCall]:

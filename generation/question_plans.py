@@ -32,6 +32,7 @@ class QuestionPlan(NamedTuple):
     """A question before it is put into words.
 
     Attributes:
+        persona: Of whom it is asked, and who asks it.
         kind: What the subject is: `slot`, `item`, `fact`, `trial` or `scenario`.
         subject: Id of the slot, kind of fact or scenario, or the item; empty for a trial.
         about: For a scenario the topic whose changes show what moves the user; else empty.
@@ -42,7 +43,7 @@ class QuestionPlan(NamedTuple):
         updates_spanned: How many updates lie among the evidence.
     """
 
-    persona_id: int
+    persona: Persona
     question_type: QuestionType
     topic: str
     kind: str
@@ -53,6 +54,11 @@ class QuestionPlan(NamedTuple):
     before_session_id: str | None
     updates_spanned: int
     about: str = ""
+
+    @property
+    def persona_id(self) -> int:
+        """The id of the persona."""
+        return self.persona.persona_id
 
 
 class _TopicContext(NamedTuple):
@@ -88,7 +94,7 @@ def _plan(
 ) -> QuestionPlan:
     """Make a plan; `until` is the event that changes the answer."""
     return QuestionPlan(
-        persona_id=topic.persona.persona_id,
+        persona=topic.persona,
         question_type=question_type,
         topic=topic.history.topic,
         kind=kind,
@@ -272,7 +278,7 @@ def _generalize(persona: Persona, history: History, banks: Banks, count: int, rn
         options += [OptionPlan((motive,), "never") for motive in persona.motives if motive != topic.motive]
         plans.append(
             QuestionPlan(
-                persona_id=persona.persona_id,
+                persona=persona,
                 question_type="generalize_to_new_scenarios",
                 topic=scenario.domain,
                 kind="scenario",

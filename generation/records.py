@@ -25,6 +25,18 @@ Motive = Literal["company", "calm", "thrift", "health", "curiosity", "convenienc
 MOTIVES: Final[tuple[Motive, ...]] = get_args(Motive)
 """What moves people: being with others, peace, saving money, the body, the new, saving effort, doing right, skill."""
 
+MEANINGS: Final[dict[Motive, str]] = {
+    "company": "being with other people",
+    "calm": "peace and quiet, and easy nerves",
+    "thrift": "saving money",
+    "health": "the health of the body",
+    "curiosity": "what is new and unknown",
+    "convenience": "saving time and effort",
+    "conscience": "doing right by others, by animals and by nature",
+    "mastery": "getting better at something",
+}
+"""Motives in words, for prompts."""
+
 Group = Literal["woman", "man", "younger", "older"]
 """A demographic group that a stereotype is about; `younger` is under 40."""
 

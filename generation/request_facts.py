@@ -83,7 +83,7 @@ class SessionFacts(TypedDict):
     """Facts of `session`.
 
     What `named` holds is named only where something told or an offer speaks of it; `life` is what is so in the user's
-    life that day; `words` says how long the messages of each speaker are.
+    life that day; `manner` says how the user writes, `words` how long the messages of each speaker are on average.
     """
 
     persona_id: int
@@ -101,6 +101,7 @@ class SessionFacts(TypedDict):
     life_events: list[LifeEventFacts]
     life: list[str]
     voice: str
+    manner: str
     circle: list[str]
     named: list[str]
     words: dict[Speaker, int]
@@ -109,7 +110,8 @@ class SessionFacts(TypedDict):
 class QuestionFacts(TypedDict):
     """Facts of a question, by its type; the states stand in an order that says nothing.
 
-    For a scenario `about` is the label of the topic whose changes show what moves the user; else it is empty.
+    For a scenario `about` is the label of the topic whose changes show what moves the user; else it is empty. `manner`
+    says how the user writes, `form` the form that the four replies share, `meanings` what states of a scenario mean.
     """
 
     topic: str
@@ -120,11 +122,17 @@ class QuestionFacts(TypedDict):
     states: list[list[str]]
     max_length_ratio: float
     about: str
+    name: str
+    profile: str
+    manner: str
+    form: str
+    meanings: dict[str, str]
 
 
 class FillerFacts(TypedDict):
-    """Facts of `filler`; the index names it among those of a seed."""
+    """Facts of `filler`; the index names it among those of a seed, `words` are those of a message, by who speaks."""
 
     index: int
     kind: str
     title: str
+    words: dict[Speaker, int]

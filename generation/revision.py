@@ -25,10 +25,12 @@ def ask_and_read_back(
     check: Callable[[S], list[str]],
     read_back: Callable[[S], list[str]],
     finish: Callable[[S], S] = lambda reply: reply,
+    mend: Callable[[S, list[str], tuple[int, int]], S] | None = None,
 ) -> S:
     """Ask for a text until a reader finds in it what it is to say.
 
-    `check` returns what is wrong even without a reader; a reply is read once `finish` has completed it.
+    `check` returns what is wrong even without a reader; a reply is read once `finish` has completed it. `mend` returns
+    one with the faults mended, given the numbers of the start and of the rewriting; by default all is written anew.
 
     Text, reading and rewriting are requests of their own, not one check within another: so each reply is kept as soon
     as it is there, and a run that stops between two of them pays for neither again. A text that was found wrong is
@@ -46,14 +48,20 @@ def ask_and_read_back(
     faults: list[str] = []
     for start in range(STARTS):
         asked = request if start == 0 else request._replace(seed=(*request.seed, "start", start))
+        written = client.ask(asked, schema, check_unread)
         for rewrite in range(1 + REWRITES):
-            written = client.ask(asked, schema, check_unread)
             reply = finish(written)
             faults = read_back(reply)
             if not faults:
                 return reply
             refused[written.model_dump_json()] = refused[reply.model_dump_json()] = faults
-            asked = rewrite_request(request, reply, faults, (start, rewrite))
+            if rewrite == REWRITES:
+                break
+            if mend is not None:
+                written = mend(reply, faults, (start, rewrite))
+            else:
+                again = rewrite_request(request, reply, faults, (start, rewrite))
+                written = client.ask(again, schema, check_unread)
     name = " ".join(str(part) for part in request.seed)
     raise ReplyError(f"{request.template} for {name}: still wrong after {REWRITES} rewrites: {'; '.join(faults)}")
 
@@ -61,4 +69,4 @@ def ask_and_read_back(
 def rewrite_request(request: Request, reply: BaseModel, faults: list[str], number: tuple[int, int]) -> Request:
     """Return the call that rewrites a text; `number` is that of the start and of the rewriting."""
     facts = {**request.facts, "original": request.template, "draft": reply.model_dump_json(), "faults": faults}
-    return Request("rewrite", facts, (*request.seed, *number))
+    return request._replace(template="rewrite", facts=facts, seed=(*request.seed, *number))

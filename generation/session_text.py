@@ -40,6 +40,18 @@ class LongerTurn(BaseModel):
     assistant: str
 
 
+class MendedTurn(Turn):
+    """A turn that was written anew."""
+
+    number: int
+
+
+class MendReply(BaseModel):
+    """What the model writes when it mends a session: the turns that changed."""
+
+    turns: list[MendedTurn]
+
+
 class ExpandReply(BaseModel):
     """What the model writes when it lengthens a session: all turns, without what they tell, which stays."""
 
@@ -123,7 +135,7 @@ def expand_request(request: Request, reply: SessionReply) -> Request:
         for number, turn in enumerate(reply.turns, start=1)
     ]
     facts = {key: request.facts[key] for key in ("topic_label", "words", "named")}
-    return Request("expand", {**facts, "turns": turns}, request.seed)
+    return request._replace(template="expand", facts={**facts, "turns": turns})
 
 
 def _with_words(reply: SessionReply, longer: ExpandReply) -> SessionReply:
@@ -131,6 +143,40 @@ def _with_words(reply: SessionReply, longer: ExpandReply) -> SessionReply:
     return SessionReply(
         turns=[Turn(user=new.user, assistant=new.assistant, told_ids=old.told_ids) for old, new in turns]
     )
+
+
+# --- turns written anew
+
+
+def mended(
+    client: Client,
+    request: Request,
+    reply: SessionReply,
+    faults: list[str],
+    number: tuple[int, int],
+    check: Callable[[SessionReply], list[str]],
+) -> SessionReply:
+    """Have those turns of a session written anew that have faults; the others stay as they are."""
+
+    def check_turns(mended: MendReply) -> list[str]:
+        numbers = [turn.number for turn in mended.turns]
+        if not numbers or len(set(numbers)) < len(numbers) or not set(numbers) <= set(range(1, len(reply.turns) + 1)):
+            return [f"the turns must be some of those from 1 to {len(reply.turns)}, each at most once"]
+        return check(_with_turns(reply, mended))
+
+    return _with_turns(reply, client.ask(mend_request(request, reply, faults, number), MendReply, check_turns))
+
+
+def mend_request(request: Request, reply: SessionReply, faults: list[str], number: tuple[int, int]) -> Request:
+    """Return the call that writes turns anew; `number` is that of the start and of the rewriting."""
+    turns = [{"number": i, **turn.model_dump()} for i, turn in enumerate(reply.turns, start=1)]
+    facts = {**request.facts, "original": request.template, "written": turns, "faults": faults}
+    return request._replace(template="rewrite_turns", facts=facts, seed=(*request.seed, *number))
+
+
+def _with_turns(reply: SessionReply, mended: MendReply) -> SessionReply:
+    new = {turn.number: Turn(user=turn.user, assistant=turn.assistant, told_ids=turn.told_ids) for turn in mended.turns}
+    return SessionReply(turns=[new.get(number, turn) for number, turn in enumerate(reply.turns, start=1)])
 
 
 # --- reading back
@@ -151,20 +197,23 @@ def read_back(client: Client, request: Request, reply: SessionReply) -> list[str
             if one.message is not None and not 1 <= one.message <= len(reply.turns)
         ]
 
-    reading = client.ask(coverage_request(request, reply), CoverageReply, check)
-    faults = []
-    for one in reading.told:
-        turn = claimed[one.told_id]
-        if one.message is None:
-            faults.append(f"turn {turn}: what the user says does not tell {one.told_id}, or not all of it")
-        elif one.message != turn:
-            faults.append(f"{one.told_id} is told in turn {one.message}, but stands in the told_ids of turn {turn}")
-        elif one.whose != whose[one.told_id]:
-            faults.append(
-                f"turn {turn}: {one.told_id} is {_WHOSE[whose[one.told_id]]}; it was taken for "
-                f"{_WHOSE[one.whose] if one.whose else 'nobody’s in particular'}"
-            )
-    return faults + [f"the user shows a taste that nothing told stands for: {taste}" for taste in reading.other_tastes]
+    def found(reading: CoverageReply) -> list[str]:
+        faults = []
+        for one in reading.told:
+            turn = claimed[one.told_id]
+            if one.message is None:
+                faults.append(f"turn {turn}: what the user says does not tell {one.told_id}, or not all of it")
+            elif one.message != turn:
+                faults.append(f"{one.told_id} is told in turn {one.message}, but stands in the told_ids of turn {turn}")
+            elif one.whose != whose[one.told_id]:
+                faults.append(
+                    f"turn {turn}: {one.told_id} is {_WHOSE[whose[one.told_id]]}; it was taken for "
+                    f"{_WHOSE[one.whose] if one.whose else 'nobody’s in particular'}"
+                )
+        return faults + [f"the user shows a taste that nothing told stands for: {t}" for t in reading.other_tastes]
+
+    request = coverage_request(request, reply)
+    return found(client.reader.ask(request, CoverageReply, check, lambda reading: bool(found(reading))))
 
 
 _WHOSE: Final[dict[Whose, str]] = {
@@ -187,4 +236,4 @@ def coverage_request(request: Request, reply: SessionReply) -> Request:
         "told": sorted(told, key=lambda one: str(one["told_id"])),
         "messages": _texts(reply, "user"),
     }
-    return Request("coverage", facts, request.seed)
+    return request._replace(template="coverage", facts=facts)

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from generation.banks.topic import TopicBank
-from generation.config import FREE_SHARE, TURNS_OF_A_THREAD, Config
+from generation.config import FREE_SHARE, Config
 from generation.decoys import Decoys
 from generation.history_records import Event, Mention, SessionPlan, TopicHistory
 from generation.motives import Reasons
@@ -116,9 +116,9 @@ def _threads(
         for plan in rng.sample(plans, len(plans))
         if period in plan.periods
     ]
-    # A stretch of chat takes two messages, and there should be room for others that tell nothing.
+    # There should be room for stretches of chat that tell nothing.
     turns = (config.turns_per_session.min + config.turns_per_session.max) / 2
-    room = round(turns * (1 - FREE_SHARE) / TURNS_OF_A_THREAD) - len(threads)
+    room = round(turns * (1 - FREE_SHARE) / config.turns_per_thread) - len(threads)
     return [*threads, *decoys.of_session(room, period, (one for thread in threads for one in thread))]
 
 

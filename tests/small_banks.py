@@ -136,6 +136,7 @@ def tiny_bank(**changes: Any) -> dict[str, Any]:
         "facts": [
             {
                 "id": "upset",
+                "name": "upsets in chess",
                 "queries": ["Tomorrow I meet somebody strong."],
                 "pairs": ["Years ago {person} once {theirs}, and I once {mine}."],
                 "threes": ["Years ago {person} once {theirs}, and {other} once {also}, and I once {mine}."],

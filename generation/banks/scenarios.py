@@ -14,6 +14,7 @@ class Scenario(BankModel):
     """A choice that each motive decides in its own way.
 
     Attributes:
+        name: What is to be decided; completes `The message is about …`.
         domain: The new topic.
         messages: Neutral messages that ask for advice.
         options: For each motive, advice that takes it for granted.
@@ -21,6 +22,7 @@ class Scenario(BankModel):
     """
 
     id: Text
+    name: Text
     domain: Text
     messages: list[Template] = Field(min_length=1)
     options: dict[Motive, Text]

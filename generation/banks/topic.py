@@ -175,11 +175,13 @@ class FactKind(BankModel):
 
     Attributes:
         id: Its name in records.
+        name: What facts of it are about; completes `The message is about …`.
         queries: Messages that touch the kind without favouring a fact.
         stock: Verb phrases that say nothing.
     """
 
     id: Text
+    name: Text
     queries: list[PlainTemplate] = Field(min_length=1)
     pairs: list[Pair] = Field(min_length=1)
     threes: list[Three] = Field(min_length=1)
@@ -262,6 +264,11 @@ class TopicBank(BankModel):
     def fact_kind(self, kind_id: str) -> FactKind:
         """Return a kind of facts by its id."""
         return next(kind for kind in self.facts if kind.id == kind_id)
+
+    def name_of(self, subject: str) -> str:
+        """Return what a slot or a kind of facts is called; an item is called what it is."""
+        names = {slot.id: slot.name for slot in self.slots} | {kind.id: kind.name for kind in self.facts}
+        return names.get(subject, subject)
 
     def item(self, phrase: str) -> Item:
         """Return an item by its phrase."""

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Set
 from itertools import combinations
 from typing import Any, Final, NamedTuple
 
-from generation.banks.model import BankModel
+from pydantic import BaseModel
+
 from generation.banks.topic import FREE, ITEMS, TRIALS, TopicBank
 from generation.content_words import content_stems
 from generation.grammar import expand_phrase, may_mention, mentions, without_details
@@ -32,13 +33,13 @@ def topic_faults(bank: TopicBank) -> Iterator[Fault]:
     yield from _repeats(bank)
     yield from _given_away(bank)
     yield from _shared_words(bank)
-    yield from _persons(bank)
+    yield from person_faults(bank)
     yield from frame_faults(bank)
     yield from _threads(bank)
     yield from _values_left(bank)
 
 
-def bank_texts(bank: BankModel) -> Iterator[tuple[Place, str]]:
+def bank_texts(bank: BaseModel) -> Iterator[tuple[Place, str]]:
     """Yield every text and template of a bank but ids and the names of items and values, with its place."""
     for place, text in _texts(bank.model_dump(), ()):
         if place[-1] not in ("phrase", "id", "about"):
@@ -148,7 +149,7 @@ _OF_NOBODY: Final = {
 }
 
 
-def _persons(bank: TopicBank) -> Iterator[Fault]:
+def person_faults(bank: BaseModel) -> Iterator[Fault]:
     """Find words that tie to one person what must do for the user and for others."""
     for place, text in bank_texts(bank):
         of_nobody = {place[-1], *place[-2:-1]} & _OF_NOBODY
@@ -163,7 +164,7 @@ _PEOPLE: Final = {"I", "me", "my", "person", "other"}
 _EXPANSIONS: Final = 24
 
 
-def frame_faults(bank: BankModel) -> Iterator[Fault]:
+def frame_faults(bank: BaseModel) -> Iterator[Fault]:
     """Find frames in which a word beside a hole tells whose hole it is."""
     for place, text in bank_texts(bank):
         if "{mine}" in text:
@@ -205,7 +206,7 @@ def _uninflected(word: str) -> str:
 _SLOT: Final = re.compile(r"\{([a-z_]+)\}")
 
 
-def bad_prose(bank: BankModel) -> Iterator[Fault]:
+def bad_prose(bank: BaseModel) -> Iterator[Fault]:
     """Find texts of which some expansion breaks a rule of English; what fills their slots is not known."""
     for place, text in _texts(bank.model_dump(), ()):
         if place[-1] not in ("phrase", "id", "about"):

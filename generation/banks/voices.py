@@ -16,6 +16,7 @@ class Voice(BankModel):
     """A manner of writing.
 
     Attributes:
+        manner: How the user writes; completes `The user writes …`.
         details: Share of the optional details of a text that the user writes.
         rambles_share: Share of messages that have a ramble.
         leads_share: Share of first messages of a concern that have a lead.
@@ -35,6 +36,7 @@ class Voice(BankModel):
     """
 
     id: Text
+    manner: Text
     details: float = Field(ge=0, le=1)
     rambles_share: float = Field(ge=0, le=1)
     leads_share: float = Field(ge=0, le=1)

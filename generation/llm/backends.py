@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from generation.banks.load import Banks
-from generation.config import Config
+from generation.config import Config, LLMConfig
 from generation.errors import UserError
 from generation.llm.client import Backend
 
@@ -48,24 +48,31 @@ def make_backend(name: BackendName, config: Config, banks: Banks) -> Backend:
     Raises:
         UserError: It needs a key, or a library, that is not there.
     """
+    if not name.is_offline:
+        return make_model(name, config.llm)
+    from generation.llm.offline.backend import OfflineBackend
+
+    return OfflineBackend(banks, config.seed)
+
+
+def make_model(name: BackendName, llm: LLMConfig) -> Backend:
+    """Return a language model, ready to be asked; raises as `make_backend` does."""
     if name.kind == "openai":
         from generation.llm.endpoint import Endpoint
         from generation.llm.rate_limit import RateLimit
 
-        llm = config.llm
         endpoint = Endpoint(
             name.model,
             temperature=llm.temperature,
-            max_tokens=llm.max_tokens,
+            max_tokens=llm.reply_tokens,
+            fields=llm.sampling(),
             timeout=llm.timeout,
             rate_limit=RateLimit(llm.requests_per_minute, llm.tokens_per_minute),
         )
         endpoint.connect()
         return endpoint
-    if name.kind == "hf":
-        from generation.llm.local import LocalModel
+    from generation.llm.local import LocalModel
 
-        return LocalModel(name.model, temperature=config.llm.temperature, max_tokens=config.llm.max_tokens)
-    from generation.llm.offline.backend import OfflineBackend
-
-    return OfflineBackend(banks, config.seed)
+    if given := llm.sampling():
+        raise UserError(f"llm.{next(iter(given))}: hf:{name.model} takes no such field", "it is for openai:MODEL")
+    return LocalModel(name.model, temperature=llm.temperature, max_tokens=llm.reply_tokens)

@@ -31,11 +31,15 @@ class Request(NamedTuple):
     Attributes:
         facts: What the prompt is rendered from; the offline backend answers from these alone.
         seed: What the call is for: decides the random choices of the offline backend.
+        persona_id: For which user it is, if it is for one.
+        topic: In which topic, if in one.
     """
 
     template: str
     facts: Mapping[str, Any]
     seed: tuple[str | int, ...]
+    persona_id: int | None = None
+    topic: str = ""
 
 
 class ChatMessage(NamedTuple):
@@ -105,8 +109,10 @@ class Client:
         cache: Where good replies are kept; None for a backend that costs nothing.
         attempts: How many conversations are begun, each with a seed of its own, before an item is given up.
         account: Where calls are written down; None for a backend that costs nothing.
+        reader: Reads back what this one writes; None if this one does.
 
     Attributes:
+        reader: What reads back.
         is_free_writer: Whether the backend may write anything, so that what a text says has to be read back. The
             offline backend writes what it is told by construction.
     """
@@ -117,15 +123,25 @@ class Client:
         cache: ReplyCache | None = None,
         attempts: int = 1,
         account: Account | None = None,
+        reader: Client | None = None,
     ) -> None:
         self._backend = backend
         self._cache = cache
         self._attempts = attempts
         self._account = account
+        self.reader = reader or self
         self.is_free_writer = backend.identity.get("backend") != "offline"
 
-    def ask(self, request: Request, schema: type[S], check: Callable[[S], list[str]] = lambda _: []) -> S:
+    def ask(
+        self,
+        request: Request,
+        schema: type[S],
+        check: Callable[[S], list[str]] = lambda _: [],
+        disagrees: Callable[[S], bool] | None = None,
+    ) -> S:
         """Ask for one reply of a form; `check` returns what else is wrong with it.
+
+        `disagrees` says of a reading whether it found something else than was to be written; the ledger keeps it.
 
         Raises:
             ReplyError: In every attempt the reply was cut or refused, or was still wrong after two repair turns.
@@ -139,7 +155,7 @@ class Client:
                 return reply
         reasons: list[str] = []
         for attempt in range(self._attempts):
-            text, reply, reason = self._converse(request, prompt, schema, check, attempt)
+            text, reply, reason = self._converse(request, prompt, schema, check, disagrees, attempt)
             if reply is not None:
                 if self._cache is not None:
                     self._cache.put(key, text)
@@ -148,7 +164,13 @@ class Client:
         raise ReplyError(f"{_name(request)}: {'; '.join(dict.fromkeys(reasons))}")
 
     def _converse(
-        self, request: Request, prompt: ChatMessage, schema: type[S], check: Callable[[S], list[str]], attempt: int
+        self,
+        request: Request,
+        prompt: ChatMessage,
+        schema: type[S],
+        check: Callable[[S], list[str]],
+        disagrees: Callable[[S], bool] | None,
+        attempt: int,
     ) -> tuple[str, S | None, str]:
         """Return the text and what it says, or why there is none."""
         messages = [prompt]
@@ -158,7 +180,8 @@ class Client:
                 completion = self._backend.complete(Call(request, messages, schema, _seed(request, attempt)))
                 whole = completion.finish_reason == "stop"
                 reply, faults = _read(completion.text, schema, check) if whole else (None, [])
-                write_down(completion, _outcome(completion.finish_reason, reply is not None, turn))
+                disagreed = disagrees(reply) if disagrees is not None and reply is not None else None
+                write_down(completion, _outcome(completion.finish_reason, reply is not None, turn), disagreed)
             if not whole:
                 # A cut answer cannot be mended by asking for a mended one: that would be cut as well.
                 return "", None, f"the reply ended with {completion.finish_reason!r}"
@@ -174,14 +197,14 @@ class Client:
     @contextmanager
     def _written_down(
         self, request: Request, messages: Sequence[ChatMessage]
-    ) -> Iterator[Callable[[Completion, CallOutcome], None]]:
+    ) -> Iterator[Callable[[Completion, CallOutcome, bool | None], None]]:
         """Keep money back for a call, and give what writes it down when it is over."""
         if self._account is None:
-            yield lambda completion, outcome: None
+            yield lambda completion, outcome, disagreed: None
             return
         ledger, stage, model, max_tokens = self._account
 
-        def write_down(completion: Completion, outcome: CallOutcome) -> None:
+        def write_down(completion: Completion, outcome: CallOutcome, disagreed: bool | None) -> None:
             ledger.record(
                 stage=stage,
                 template=request.template,
@@ -189,6 +212,9 @@ class Client:
                 prompt_tokens=completion.prompt_tokens,
                 reply_tokens=completion.reply_tokens,
                 outcome=outcome,
+                persona_id=request.persona_id,
+                topic=request.topic,
+                disagreed=disagreed,
             )
 
         with ledger.reserve(model, prompt_tokens(messages) if ledger.is_limited else 0, max_tokens):

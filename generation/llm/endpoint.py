@@ -27,7 +27,7 @@ from generation.llm.client import Call, Completion, ReplyError, prompt_tokens
 from generation.llm.rate_limit import RateLimit
 from generation.llm.replies import WHOLE, ChatReply, RequestFailure, spoken
 from generation.llm.reply_text import is_refusal, json_text
-from generation.llm.request_fields import RequestFields, json_reply
+from generation.llm.request_fields import RequestFields, json_reply, refused_temperature
 from generation.progress import Waiting
 from generation.redaction import redact
 from generation.tokenizer import estimated_tokens
@@ -56,16 +56,17 @@ class Endpoint:
         self,
         model: str,
         *,
-        temperature: float,
+        temperature: float | None,
         max_tokens: int,
+        fields: Mapping[str, object] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         rate_limit: RateLimit | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._model = model
-        self._temperature = temperature
         self._max_tokens = max_tokens
+        self._given = {**({} if temperature is None else {"temperature": temperature}), **(fields or {})}
         self._timeout = timeout
         self._rate_limit = rate_limit or RateLimit(None, None)
         self._clock = clock
@@ -90,7 +91,8 @@ class Endpoint:
             "backend": "openai",
             "model": self._model,
             "base_url": self._shown_url,
-            "temperature": self._temperature,
+            "temperature": None,
+            **self._given,
         }
 
     def connect(self) -> None:
@@ -155,7 +157,7 @@ class Endpoint:
         body = {
             "model": self._model,
             "messages": [message._asdict() for message in call.messages],
-            "temperature": self._temperature,
+            **self._given,
             **optional,
         }
         return send_chat(self._address, body, self._headers, self._timeout)
@@ -183,7 +185,10 @@ class Endpoint:
         if is_refused(failure):
             status = failure.status
             message = f"{at} refuses a request of {call.request.template} to {self._model} (status {status}): {said}"
-            raise _redacted(ReplyError(message) if self._answered else UserError(message))
+            if self._answered:
+                raise _redacted(ReplyError(message))
+            own = refused_temperature(self._given, str(failure.body))
+            raise _redacted(UserError(message, "set llm.temperature to null in the configuration" if own else ""))
 
     def _given_up(self, failure: RequestFailure, wait: float) -> UserError:
         return _redacted(

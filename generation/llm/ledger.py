@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from io import FileIO
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
 
@@ -40,6 +40,9 @@ class PaidCall(BaseModel):
 
     Attributes:
         cost: In US dollars; None where the model had no price.
+        persona_id: For which user it was; None if for none.
+        topic: In which topic; empty if in none.
+        disagreed: Of a reading, whether it found something else than was to be written; None of other calls.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
@@ -51,6 +54,16 @@ class PaidCall(BaseModel):
     reply_tokens: int = Field(ge=0, le=_MOST_TOKENS)
     cost: NonNegativeFloat | None
     outcome: CallOutcome
+    persona_id: int | None = None
+    topic: str = ""
+    disagreed: bool | None = None
+
+
+class Readings(NamedTuple):
+    """How often texts were read back by one model, and how often it found something else than was to be written."""
+
+    texts: int
+    disagreed: int
 
 
 @dataclass
@@ -69,6 +82,14 @@ class StageUsage:
     reply_tokens: int = 0
     cost: float | None = 0.0
     outcomes: dict[CallOutcome, int] = field(default_factory=dict)
+
+
+@dataclass
+class Share:
+    """The calls for one user, or in one topic; the cost is None if that of any is unknown."""
+
+    calls: int = 0
+    cost: float | None = 0.0
 
 
 class Ledger:
@@ -103,6 +124,8 @@ class Ledger:
         self._number = 0  # of lines read
         self._spent = 0.0
         self._lines: dict[tuple[str, str], StageUsage] = {}
+        self._shares: dict[Literal["persona_id", "topic"], dict[int | str, Share]] = {"persona_id": {}, "topic": {}}
+        self._readings: dict[str, Readings] = {}
         self._reserved: list[float] = []
         try:
             # Unbuffered, so that what could not be written is not tried again with the next line.
@@ -183,7 +206,17 @@ class Ledger:
                 self._changed.notify_all()
 
     def record(
-        self, *, stage: str, template: str, model: str, prompt_tokens: int, reply_tokens: int, outcome: CallOutcome
+        self,
+        *,
+        stage: str,
+        template: str,
+        model: str,
+        prompt_tokens: int,
+        reply_tokens: int,
+        outcome: CallOutcome,
+        persona_id: int | None = None,
+        topic: str = "",
+        disagreed: bool | None = None,
     ) -> None:
         """Append a call; what was written before is kept where that fails."""
         # What an endpoint says may make no sense; the call is paid for all the same.
@@ -196,8 +229,11 @@ class Ledger:
             reply_tokens=reply_tokens,
             cost=price_of(model, prompt_tokens, reply_tokens, self._prices),
             outcome=outcome,
+            persona_id=persona_id,
+            topic=topic,
+            disagreed=disagreed,
         )
-        line = f"{call.model_dump_json()}\n".encode()
+        line = f"{call.model_dump_json(exclude_defaults=True)}\n".encode()
         with self._changed:
             self._append(line)
             self._add(call, len(line))
@@ -207,6 +243,18 @@ class Ledger:
         with self._changed:
             self._read()
             return [replace(line, outcomes=dict(line.outcomes)) for line in self._lines.values()]
+
+    def shares(self, of: Literal["persona_id", "topic"]) -> dict[int | str, Share]:
+        """Return what each user, or each topic, took."""
+        with self._changed:
+            self._read()
+            return {key: replace(share) for key, share in sorted(self._shares[of].items())}
+
+    def readings(self) -> dict[str, Readings]:
+        """Return how often each model read texts back, and how often it disagreed."""
+        with self._changed:
+            self._read()
+            return dict(self._readings)
 
     def _append(self, line: bytes) -> None:
         """Write a line after the last whole one: while the file is locked, half a line is what a kill left."""
@@ -277,6 +325,16 @@ class Ledger:
             cost = price_of(call.model, call.prompt_tokens, call.reply_tokens, self._prices)
         self._spent += cost or 0.0
         line.cost = None if line.cost is None or cost is None else line.cost + cost
+        keys: dict[Literal["persona_id", "topic"], int | str | None]
+        keys = {"persona_id": call.persona_id, "topic": call.topic or None}
+        for of, key in keys.items():
+            if key is not None:
+                share = self._shares[of].setdefault(key, Share())
+                share.calls += 1
+                share.cost = None if share.cost is None or cost is None else share.cost + cost
+        if call.disagreed is not None:
+            before = self._readings.get(call.model, Readings(0, 0))
+            self._readings[call.model] = Readings(before.texts + 1, before.disagreed + call.disagreed)
 
 
 def check_budget(budget: float | None) -> None:

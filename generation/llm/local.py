@@ -14,13 +14,15 @@ from generation.resources import install_hint
 
 
 class LocalModel:
-    """Asks a chat model of transformers, one call at a time; temperature 0 takes the likeliest answer.
+    """Asks a chat model of transformers, one call at a time.
+
+    Temperature 0 takes the likeliest answer, None leaves the sampling to the model's own settings.
 
     Raises:
         UserError: transformers is missing, or the model cannot be loaded or has no chat template.
     """
 
-    def __init__(self, path: str, *, temperature: float, max_tokens: int) -> None:
+    def __init__(self, path: str, *, temperature: float | None, max_tokens: int) -> None:
         try:
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -69,9 +71,9 @@ class LocalModel:
                 )
             room = self._max_tokens if window is None else min(self._max_tokens, window - prompt_tokens)
             self._torch.manual_seed(call.seed)
-            sampling = (
-                {"do_sample": True, "temperature": self._temperature} if self._temperature else {"do_sample": False}
-            )
+            sampling: dict[str, object] = {} if self._temperature is None else {"do_sample": self._temperature > 0}
+            if self._temperature:
+                sampling["temperature"] = self._temperature
             with self._torch.inference_mode():
                 output = self._model.generate(
                     **encoded, max_new_tokens=room, pad_token_id=self._tokenizer.eos_token_id, **sampling

@@ -12,7 +12,7 @@ from generation.llm.client import Client, Request
 from generation.llm.offline.fillers import count, filler
 from generation.records import Filler, Message, content_id
 from generation.request_facts import FillerFacts
-from generation.text_checks import conversation_faults
+from generation.text_checks import AIMS, conversation_faults
 from generation.tokenizer import num_tokens
 
 
@@ -47,7 +47,8 @@ def filler_tasks(config: Config) -> list[FillerTask]:
     tasks = []
     for index in range(config.fillers):
         subject = filler(index, config.seed)
-        tasks.append(FillerTask(index, {"index": index, "kind": subject.kind, "title": subject.title}))
+        facts: FillerFacts = {"index": index, "kind": subject.kind, "title": subject.title, "words": dict(AIMS)}
+        tasks.append(FillerTask(index, facts))
     return tasks
 
 

@@ -66,7 +66,7 @@ def history_request(task: HistoryTask) -> Request:
         for plan, kernel in zip(task.general, task.kernels, strict=True)
     ]
     facts: HistoryFacts = {"name": task.persona.name, "profile": task.persona.profile, "events": events}
-    return Request("general_history", facts, ("general", task.persona.persona_id))
+    return Request("general_history", facts, ("general", task.persona.persona_id), task.persona.persona_id)
 
 
 def wording_faults(reply: GeneralHistoryReply, task: HistoryTask) -> list[str]:

@@ -212,7 +212,7 @@ def _voice(config: Config, voices: Voices, persona_id: int) -> str:
 def _circle(config: Config, bank: PeopleBank, persona_id: int, given: str) -> list[str]:
     """Draw people, each with another name and another relation: `my cousin Ana`."""
     rng = rng_for(config.seed, "circle", persona_id)
-    names = sorted({name for culture in bank.cultures for name in culture.neutral} - {given})
+    names = sorted({name for one in bank.cultures for name in (*one.women, *one.men, *one.neutral)} - {given})
     pairs = zip(rng.sample(bank.relations, _CIRCLE), rng.sample(names, _CIRCLE), strict=True)
     return [f"my {relation} {name}" for relation, name in pairs]
 
@@ -224,7 +224,7 @@ def _given_names(culture: Culture, gender: Gender) -> list[str]:
 
 def persona_request(task: PersonaTask) -> Request:
     """Return the call that writes a persona's profile."""
-    return Request("persona", task.facts, ("persona", task.persona.persona_id))
+    return Request("persona", task.facts, ("persona", task.persona.persona_id), task.persona.persona_id)
 
 
 def wording_faults(profile: str, name: str) -> list[str]:

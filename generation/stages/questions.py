@@ -13,7 +13,7 @@ from generation.banks.load import Banks
 from generation.grammar import mentions
 from generation.llm.client import Client, Request
 from generation.question_plans import QuestionPlan
-from generation.records import STANCES, Option, Question, content_id
+from generation.records import MEANINGS, STANCES, Option, Question, content_id
 from generation.request_facts import QuestionFacts
 from generation.revision import ask_and_read_back
 from generation.seeds import option_order, rng_for
@@ -22,6 +22,16 @@ from generation.tokenizer import num_tokens, token_length
 
 MAX_LENGTH_RATIO: Final = 1.1
 """The longest option of a question has at most so many times the tokens of the shortest."""
+
+_FORMS: Final = (
+    "one sentence",
+    "two sentences, the first of which takes up the message",
+    "two sentences, the second a practical step",
+    "three short sentences",
+    "a sentence, and a question back",
+    "a sentence, and two steps in one line",
+)
+"""Forms of replies: one for each question, the same for its four options."""
 
 _NUMBERED: Final = re.compile(r"\s*(?:option|reply)?\s*[(\[]?[a-d1-4][).:\]]\s", re.IGNORECASE)
 _SMALL: Final = frozenset({"a", "an", "the", "very", "really", "just", "so", "quite"})  # options differ in more
@@ -46,23 +56,32 @@ def question_request(plan: QuestionPlan, banks: Banks) -> Request:
 
     The states stand in an order that says nothing, and nothing says which of them is right.
     """
-    topic = banks.topics.get(plan.topic)
     # Of the two items in the options the user knows one: which, must not be said.
     subject = "" if plan.kind == "item" else plan.subject
-    slots = {slot.id: slot.name for slot in topic.slots} if topic is not None else {}
+    if plan.kind == "scenario":
+        label = name = next(one.name for one in banks.scenarios.scenarios if one.id == subject)
+    else:
+        topic = banks.topics[plan.topic]
+        label, name = topic.label, topic.name_of(subject)
+    states = [list(option) for option in _blind_order(plan)]
     facts: QuestionFacts = {
         "topic": plan.topic,
-        "topic_label": topic.label if topic is not None else plan.topic,
+        "topic_label": label,
         "kind": plan.kind,
         "subject": subject,
-        "subject_name": slots.get(subject, subject),
-        "states": [list(states) for states in _blind_order(plan)],
+        "subject_name": name,
+        "states": states,
         "max_length_ratio": MAX_LENGTH_RATIO,
         "about": banks.topics[plan.about].label if plan.about else "",
+        "name": plan.persona.name,
+        "profile": plan.persona.profile,
+        "manner": banks.voices.voice(plan.persona.voice).manner,
+        "form": rng_for(0, "form", plan.persona_id, plan.question_type, plan.topic, *map(str, states)).choice(_FORMS),
+        "meanings": dict[str, str](MEANINGS.items()) if plan.kind == "scenario" else {},
     }
     evidence = [event.event_id for event in plan.evidence]
     seed = ("question", plan.persona_id, plan.question_type, plan.topic, plan.subject, *evidence)
-    return Request(plan.question_type, facts, seed)
+    return Request(plan.question_type, facts, seed, plan.persona_id, plan.about or plan.topic)
 
 
 def _blind_order(plan: QuestionPlan) -> list[tuple[str, ...]]:
@@ -129,13 +148,13 @@ def read_options_request(request: Request, reply: QuestionReply) -> tuple[Reques
     states = request.facts["states"]
     rng = rng_for(0, "read options", *reply.options)
     options_order, states_order = (rng.sample(range(len(states)), len(states)) for _ in range(2))
-    facts = {key: request.facts[key] for key in ("topic_label", "kind", "subject_name")}
+    facts = {key: request.facts[key] for key in ("topic_label", "kind", "subject_name", "meanings")}
     facts |= {
         "question_type": request.template,
         "options": [reply.options[i] for i in options_order],
         "states": [states[i] for i in states_order],
     }
-    return Request("read_options", facts, request.seed), options_order, states_order
+    return request._replace(template="read_options", facts=facts), options_order, states_order
 
 
 def _read_back(client: Client, request: Request, reply: QuestionReply) -> list[str]:
@@ -148,15 +167,18 @@ def _read_back(client: Client, request: Request, reply: QuestionReply) -> list[s
             return [f"there must be {count} numbers from 0 to {count}"]
         return []
 
-    numbers = client.ask(reading_request, ReadOptionsReply, check).numbers
     names = [", then ".join(steps) for steps in request.facts["states"]]
-    faults = []
-    for option, number in sorted(zip(options_order, numbers, strict=True)):
-        if number == 0:
-            faults.append(f"option {option + 1} does not assert its own thing ({names[option]}) and no other")
-        elif (taken := states_order[number - 1]) != option:
-            faults.append(f"option {option + 1} is to assert: {names[option]}; it was taken for: {names[taken]}")
-    return faults
+
+    def found(reading: ReadOptionsReply) -> list[str]:
+        faults = []
+        for option, number in sorted(zip(options_order, reading.numbers, strict=True)):
+            if number == 0:
+                faults.append(f"option {option + 1} does not assert its own thing ({names[option]}) and no other")
+            elif (taken := states_order[number - 1]) != option:
+                faults.append(f"option {option + 1} is to assert: {names[option]}; it was taken for: {names[taken]}")
+        return faults
+
+    return found(client.reader.ask(reading_request, ReadOptionsReply, check, lambda reading: bool(found(reading))))
 
 
 def _ask(client: Client, request: Request) -> QuestionReply:

@@ -27,7 +27,7 @@ from generation.records import PERIODS, Message, Persona, Session
 from generation.request_facts import SessionFacts, ToldFacts
 from generation.revision import ask_and_read_back
 from generation.seeds import rng_for
-from generation.session_text import SessionReply, lengthened, read_back, wording_faults
+from generation.session_text import SessionReply, lengthened, mended, read_back, wording_faults
 from generation.text_checks import AIMS
 from generation.tokenizer import num_tokens
 
@@ -85,8 +85,7 @@ def _facts(
             for id_ in thread
         ],
         "offers": [
-            {"subject": o.subject, "subject_name": _slot_name(bank, o.subject), "names": list(o.names)}
-            for o in plan.offers
+            {"subject": o.subject, "subject_name": bank.name_of(o.subject), "names": list(o.names)} for o in plan.offers
         ],
         "life_events": [
             {
@@ -99,6 +98,7 @@ def _facts(
         ],
         "life": sorted(after_events(frozenset(persona.life), so_far)),
         "voice": persona.voice,
+        "manner": banks.voices.voice(persona.voice).manner,
         "circle": list(persona.circle),
         "named": _named(topic),
         "words": dict(AIMS),
@@ -115,10 +115,6 @@ def _named(topic: TopicHistory) -> list[str]:
     return list(dict.fromkeys(name for p in topic.preferences if p.kind != "fact" for name in p.candidates))
 
 
-def _slot_name(bank: TopicBank, subject: str) -> str:
-    return next((slot.name for slot in bank.slots if slot.id == subject), subject)
-
-
 def _told_facts(
     id_: str, thread: int, told: Event | Mention, topic: TopicHistory, bank: TopicBank, when: str
 ) -> ToldFacts:
@@ -131,7 +127,7 @@ def _told_facts(
         "telling": told.telling,
         "kind": about.kind,
         "subject": about.subject,
-        "subject_name": _slot_name(bank, about.subject),
+        "subject_name": bank.name_of(about.subject),
         "state": told.state,
         "when": when,
         "changed": told.reason is not None,
@@ -169,7 +165,20 @@ def _life_events(
 
 def session_request(task: SessionTask) -> Request:
     """Return the call that writes a session."""
-    return Request("session", task.facts, ("session", task.persona_id, task.topic, task.plan.period))
+    return Request(
+        "session",
+        task.facts,
+        ("session", task.persona_id, task.topic, task.plan.period),
+        persona_id=task.persona_id,
+        topic=task.topic,
+    )
+
+
+def turns_faults(reply: SessionReply, task: SessionTask) -> list[str]:
+    """Return what is wrong with the number of turns."""
+    if len(reply.turns) == task.facts["turns"]:
+        return []
+    return [f"there are {len(reply.turns)} turns and not {task.facts['turns']}"]
 
 
 def session_faults(reply: SessionReply, task: SessionTask) -> list[str]:
@@ -179,9 +188,7 @@ def session_faults(reply: SessionReply, task: SessionTask) -> list[str]:
     faults += [f"{id_} is told in no turn" for id_ in wanted if not told[id_]]
     faults += [f"{id_} is told in {n} turns; tell it in one" for id_, n in told.items() if n > 1]
     faults += [f"there is no {id_} to be told" for id_ in told if id_ not in wanted]
-    if len(reply.turns) != task.facts["turns"]:
-        faults.append(f"there are {len(reply.turns)} turns and not {task.facts['turns']}")
-    return faults + _name_faults(reply, task.facts)
+    return [*faults, *turns_faults(reply, task), *_name_faults(reply, task.facts)]
 
 
 def _name_faults(reply: SessionReply, facts: SessionFacts) -> list[str]:
@@ -216,9 +223,11 @@ def _ask(client: Client, task: SessionTask) -> SessionReply:
         client,
         request,
         SessionReply,
-        check_words,
-        read_back=lambda reply: read_back(client, request, reply),
-        finish=lambda reply: lengthened(client, request, reply, check_words),
+        # What is wrong with single turns is mended in them; only their number is asked for again, whole.
+        check=lambda reply: turns_faults(reply, task),
+        read_back=lambda reply: check_words(reply) or read_back(client, request, reply),
+        finish=lambda reply: reply if check_words(reply) else lengthened(client, request, reply, check_words),
+        mend=lambda reply, faults, number: mended(client, request, reply, faults, number, check_words),
     )
 
 

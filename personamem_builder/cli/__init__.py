@@ -25,6 +25,7 @@ from generation.redaction import hide_keys
 _COMMANDS: Final = {
     "generate": "Generate personas, histories, sessions and questions.",
     "banks": "Check topic banks: what the offline backend knows of a topic.",
+    "new-topic": "Have a language model write the bank of a new topic.",
     "refine": "Rewrite or drop questions that can be answered without reading.",
     "timeline": "Show how a persona's preferences evolve.",
     "assemble": "Put the sessions of a run together to long contexts.",

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import click
 
@@ -15,11 +15,13 @@ from generation.banks.load import load_banks
 from generation.config import load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE, parse_backend
-from generation.llm.ledger import check_budget
+from generation.llm.ledger import Ledger, check_budget, dollars
+from generation.llm.prices import described_price, known_prices
 from generation.pipeline import STAGES, RunInputs
 from generation.pipeline import generate as generate_run
 from generation.preview import estimate as estimate_run
 from generation.preview import preview as preview_run
+from generation.resources import install_hint
 from generation.store import FailedItem, RunStore
 from personamem_builder.cli.options import PATH, json_option, workers_option
 
@@ -33,7 +35,7 @@ from personamem_builder.cli.options import PATH, json_option, workers_option
     multiple=True,
     metavar="[STAGE=]NAME",
     help="Who writes the text: offline, openai:MODEL or hf:PATH; with STAGE= for that stage alone (repeatable). "
-    "[default: offline]",
+    "reader=NAME reads back what the others wrote. [default: offline; each model reads what it wrote]",
 )
 @click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
 @workers_option("Processes of the offline backend.")
@@ -75,14 +77,18 @@ def generate(
         return
     folder = out or Path("runs") / config.stem
     store = RunStore.open(folder, work.fingerprint())
-    counts, failures = generate_run(work, store, workers, budget)
+    counts, failures, ledger = generate_run(work, store, workers, budget)
+    usage = _Usage.of(ledger) if ledger is not None else None
     if as_json:
-        click.echo(json.dumps({"run": str(folder), **counts, "failed": len(failures)}))
+        paid = usage._asdict() if usage is not None else {}
+        click.echo(json.dumps({"run": str(folder), **counts, "failed": len(failures), **paid}))
     else:
         click.echo(f"{folder}: " + ", ".join(f"{count} {stage}" for stage, count in counts.items()))
     asked = settings.personas * len(settings.topics) * sum(settings.questions_per_topic.values())
     if counts["questions"] < asked:
         click.echo(f"note: {asked} questions were asked for; the histories give {counts['questions']}", err=True)
+    if usage is not None:
+        _print_usage(usage, is_independent=bool(work.reader))
     if failures:
         _fail(folder, failures)
     topic = next(iter(work.banks.topics))
@@ -96,20 +102,85 @@ def _fail(folder: Path, failures: Sequence[FailedItem]) -> NoReturn:
     sys.exit(1)
 
 
-def _backends(given: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-    """Return the backend of a run, and those of single stages."""
-    backend, stages = OFFLINE, {}
+class _Usage(NamedTuple):
+    """What a run took of language models, all its sessions together; costs in US dollars, None where not known."""
+
+    calls: int
+    prompt_tokens: int
+    reply_tokens: int
+    cost: float | None
+    cost_by_persona: dict[int | str, float | None]
+    cost_by_topic: dict[int | str, float | None]
+    readings: int
+    disagreements: int
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> _Usage:
+        lines = ledger.summary()
+        costs = [line.cost for line in lines]
+        readings = ledger.readings().values()
+        return cls(
+            calls=sum(line.calls for line in lines),
+            prompt_tokens=sum(line.prompt_tokens for line in lines),
+            reply_tokens=sum(line.reply_tokens for line in lines),
+            cost=None if None in costs else sum(cost or 0.0 for cost in costs),
+            cost_by_persona={key: share.cost for key, share in ledger.shares("persona_id").items()},
+            cost_by_topic={key: share.cost for key, share in ledger.shares("topic").items()},
+            readings=sum(one.texts for one in readings),
+            disagreements=sum(one.disagreed for one in readings),
+        )
+
+
+def _print_usage(usage: _Usage, is_independent: bool) -> None:
+    def cost(amount: float | None) -> str:
+        return "unknown" if amount is None else dollars(amount)
+
+    click.echo(
+        f"cost: {cost(usage.cost)}; {usage.calls:,} calls, {usage.prompt_tokens:,} prompt tokens and "
+        f"{usage.reply_tokens:,} reply tokens",
+        err=True,
+    )
+    if usage.cost:
+        for name, costs in (("user", usage.cost_by_persona), ("topic", usage.cost_by_topic)):
+            shown = ", ".join(f"{key} {cost(amount)}" for key, amount in [*costs.items()][:_SHOWN])
+            more = f" and {len(costs) - _SHOWN} more (--json has all)" if len(costs) > _SHOWN else ""
+            click.echo(f"by {name}: {shown}{more}", err=True)
+    if usage.readings:
+        click.echo(
+            f"read back: the reader disagreed with the writer about {usage.disagreements} of {usage.readings} texts",
+            err=True,
+        )
+        if not is_independent:
+            click.echo(
+                "note: the reader was the writer; --backend reader=openai:MODEL has another model read", err=True
+            )
+
+
+_SHOWN: Final = 20
+
+
+def _backends(given: tuple[str, ...]) -> tuple[str, dict[str, str], str]:
+    """Return the backend of a run, those of single stages, and the reader; empty if that is the writer."""
+    backend, stages, reader = OFFLINE, {}, ""
     for text in given:
         stage, equals, name = text.partition("=")
         if equals and stage in STAGES:
             parse_backend(name)
             stages[stage] = name
+        elif equals and stage == _READER:
+            if parse_backend(name).is_offline:
+                raise UserError(f"--backend {text}: the offline backend cannot read", "give a model: openai:MODEL")
+            reader = name
         elif equals and ":" not in stage:
-            raise UserError(f"--backend {text}: there is no stage {stage!r}", f"the stages are {', '.join(STAGES)}")
+            names = ", ".join([*STAGES, _READER])
+            raise UserError(f"--backend {text}: there is no stage {stage!r}", f"give one of {names}")
         else:
             parse_backend(text)
             backend = text
-    return backend, stages
+    return backend, stages, reader
+
+
+_READER: Final = "reader"
 
 
 def _print_estimate(work: RunInputs, as_json: bool) -> None:
@@ -129,7 +200,10 @@ def _print_estimate(work: RunInputs, as_json: bool) -> None:
     known = f"{sum(cost for cost in costs if cost is not None):.2f}{' and more' if None in costs else ''}"
     name = "all" if sure == entries else "all but those in ( )"
     click.echo(f"{name:45} {sum(entry.calls for entry in sure):7,} {prompts:14,} {replies:13,}  {known:>8}")
-    if not any(entry.model for entry in entries):
+    models = dict.fromkeys(entry.model for entry in entries if entry.model)
+    for model, price in known_prices(models, work.config.llm.prices).items():
+        click.echo(f"price: {described_price(model, price)}", err=True)
+    if not models:
         seconds = sum(entry.seconds for entry in entries)
         click.echo(f"the offline backend needs about {seconds:.0f} s in one process and costs nothing", err=True)
         return
@@ -138,4 +212,5 @@ def _print_estimate(work: RunInputs, as_json: bool) -> None:
     most = sum(entry.most_calls for entry in entries if entry.model)
     click.echo(f"note: repairs cannot be known; with all that there may be, it is {most:,} calls at most", err=True)
     if unpriced := list(dict.fromkeys(entry.model for entry in entries if entry.cost is None)):
-        click.echo(f"note: llm.prices in the configuration lacks {', '.join(unpriced)}", err=True)
+        hint = f"set llm.prices in the configuration, or {install_hint('prices')}"
+        click.echo(f"note: no price is known of {', '.join(unpriced)}: {hint}", err=True)

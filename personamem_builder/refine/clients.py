@@ -46,7 +46,7 @@ class Clients:
         self._ledger: Ledger | None = None
         models = [name.model for name in names if not name.is_offline]
         if budget is not None or models:
-            self._ledger = Ledger(store.folder / LEDGER, work.config.llm.prices, budget)
+            self._ledger = Ledger(store.folder / LEDGER, work.prices(models), budget)
             self._ledger.require_prices(models)
 
     def connect(self, name: BackendName) -> ConnectedBackend:
@@ -62,7 +62,7 @@ class Clients:
         if backend.name.is_offline:
             return Client(backend.backend)
         assert self._ledger is not None, "the backend was not named"
-        account = Account(self._ledger, stage, backend.name.model, self._work.config.llm.max_tokens)
+        account = Account(self._ledger, stage, backend.name.model, self._work.config.llm.reply_tokens)
         return Client(backend.backend, ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account)
 
     def map(self, backend: ConnectedBackend, what: str, function: Callable[[T], S], tasks: Sequence[T]) -> Iterator[S]:

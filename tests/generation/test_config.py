@@ -69,12 +69,15 @@ SETTINGS = {
     "requests_per_minute": 7,
     "tokens_per_minute": 8,
     "timeout": 9,
+    "reasoning_tokens": 500,
     "prices": {"gpt-x": {"input": 1, "output": 2}},
 }
 
 
-def test_a_run_with_a_model_is_another_one_at_another_temperature_only() -> None:
+def test_a_run_with_a_model_is_another_one_where_replies_are_sampled_in_another_way() -> None:
     assert fingerprint("openai:gpt-x") != fingerprint("openai:gpt-x", temperature=0.9)
+    assert fingerprint("openai:gpt-x") != fingerprint("openai:gpt-x", reasoning_effort="low")
+    assert fingerprint("openai:gpt-x") != fingerprint("openai:gpt-x", extra_body={"top_k": 3})
     for name, value in SETTINGS.items():
         assert fingerprint("openai:gpt-x") == fingerprint("openai:gpt-x", **{name: value}), name
 
@@ -139,6 +142,10 @@ def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
         (f"{PLAIN}llm: {{temperature: 2.1}}", r"llm.temperature: .*less than or equal to 2 .it is 2.1"),
         (f"{PLAIN}llm: {{temperature: -0.1}}", "llm.temperature: .*greater than or equal to 0"),
         (f"{PLAIN}llm: {{temperature: .nan}}", "llm.temperature: "),
+        (f"{PLAIN}llm: {{extra_body: {{model: x, top_k: 3, seed: 1}}}}", "model, seed: these fields are not for"),
+        (f"{PLAIN}llm: {{reasoning_effort: ''}}", "llm.reasoning_effort: "),
+        (f"{PLAIN}llm: {{reasoning_tokens: -1}}", "llm.reasoning_tokens: .*greater than or equal to 0"),
+        (f"{PLAIN}turns_per_thread: 0", "turns_per_thread: .*greater than or equal to 1"),
         (f"{PLAIN}llm: {{max_tokens: 0}}", "llm.max_tokens: .*greater than or equal to 1"),
         (f"{PLAIN}llm: {{concurrency: 0}}", "llm.concurrency: .*greater than or equal to 1"),
         (f"{PLAIN}llm: {{concurrency: 257}}", "llm.concurrency: .*less than or equal to 256"),

@@ -18,7 +18,7 @@ from small_runs import make_run, tiny_work
 from generation.config import LLMConfig, Price
 from generation.errors import UserError
 from generation.llm import endpoint
-from generation.llm.ledger import BudgetReached
+from generation.llm.ledger import BudgetReached, Readings
 from generation.pipeline import STAGES, Generated, RunInputs, generate
 from generation.records import Question, Session
 from generation.store import RunStore
@@ -207,6 +207,42 @@ def test_the_configuration_says_how_long_a_request_may_take(
     assert time.monotonic() - began < 20
     assert stages(tmp_path / "run") == stages(offline.folder)
     assert len(server.requests) == len(good) + 1
+
+
+def test_the_settings_of_the_configuration_are_in_every_request(
+    serve: Serve, good: dict[str, str], tmp_path: Path
+) -> None:
+    server = serve(lambda body: Reply(good[first_prompt(body)]))
+    settings = {"temperature": None, "max_tokens": 4000, "reasoning_effort": "high", "reasoning_tokens": 6000}
+    run(small(**settings, extra_body={"top_k": 20, "chat_template_kwargs": {"thinking": True}}), tmp_path / "run")
+    for request in server.requests:
+        assert "temperature" not in request.body
+        assert (request.body["max_tokens"], request.body["reasoning_effort"]) == (10_000, "high")
+        assert (request.body["top_k"], request.body["chat_template_kwargs"]) == (20, {"thinking": True})
+
+
+def test_another_model_reads_back_and_the_ledger_says_what_each_user_and_topic_cost(
+    serve: Serve, good: dict[str, str], offline: RunStore, tmp_path: Path
+) -> None:
+    server = serve(lambda body: Reply(good[first_prompt(body)]))
+    work = small(prices={**PRICES, "owl": Price(input=0, output=10.0)})._replace(reader="openai:owl")
+    generated = run(work, tmp_path / "run")
+    assert stages(tmp_path / "run") == stages(offline.folder)
+    asked: dict[str, set[bool]] = {"owl": set(), "parrot": set()}
+    for request in server.requests:
+        prompt = first_prompt(request.body)
+        asked[request.body["model"]].add("other_tastes" in prompt or '"numbers"' in prompt)
+    assert asked == {"owl": {True}, "parrot": {False}}
+    ledger = generated.ledger
+    assert ledger is not None
+    sessions, questions = generated.counts["sessions"], generated.counts["questions"]
+    assert ledger.readings() == {"owl": Readings(sessions + questions, 0)}
+    assert set(ledger.shares("topic")) == set(work.banks.topics)
+    [(persona_id, share)] = ledger.shares("persona_id").items()
+    assert persona_id == 0
+    assert share.calls == len(server.requests) - generated.counts["fillers"]
+    assert share.cost == pytest.approx(ledger.spent() - 4 * (11 * 1 + 7 * 2) / 1e6)
+    assert work.fingerprint() != small().fingerprint()
 
 
 def test_another_temperature_is_another_run_and_other_limits_are_not(

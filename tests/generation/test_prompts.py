@@ -17,15 +17,18 @@ import pytest
 from small_runs import tiny_work
 
 from generation import prompts
+from generation.banks.load import load_shipped_banks
+from generation.banks.topic import TopicBank
 from generation.errors import UserError
 from generation.history_records import History
+from generation.new_topic import OutlineReply, topic_requests
 from generation.pipeline import RunInputs
 from generation.prompts import render, template_digests
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import QUESTION_TYPES, Persona
 from generation.resources import data_dir
 from generation.revision import rewrite_request
-from generation.session_text import SessionReply, coverage_request, expand_request
+from generation.session_text import SessionReply, coverage_request, expand_request, mend_request
 from generation.stages.fillers import filler_request, filler_tasks
 from generation.stages.histories import draw_history, history_request, write_history
 from generation.stages.personas import draw_personas, persona_request, write_persona
@@ -74,14 +77,22 @@ def real_facts(work: RunInputs, user: tuple[Persona, History], plans: list[Quest
         session,
         coverage_request(session, written),
         expand_request(session, written),
+        mend_request(session, written, ["turn 3: the user names 'one thing', which must not be named there"], (0, 0)),
         filler_request(filler_tasks(config)[0]),
         read_options_request(question, words)[0],
         rewrite_request(question, words, faults, (0, 0)),
         no_context_request(write_question(work.client(), plans[0], banks), 0),
         *(question_request(plan, banks) for plan in reversed(plans)),
     ]
+    outline = OutlineReply.model_validate(_outline(load_shipped_banks().topics["musicRecommendation"]))
+    requests += topic_requests("listening to music", outline)
     faults = ["turns.3.user: Field required", "1f5b is told in no turn"]
     return {"repair": {"faults": faults}} | {request.template: dict(request.facts) for request in requests}
+
+
+def _outline(bank: TopicBank) -> dict[str, Any]:
+    named = {key: [{"id": one.id, "name": one.name} for one in getattr(bank, key)] for key in ("slots", "facts")}
+    return {"label": bank.label, "items": [item.model_dump() for item in bank.items[:24]], **named}
 
 
 def _variety(facts: Facts) -> int:
@@ -150,7 +161,7 @@ def test_a_session_prompt_tells_all_that_the_session_must_hold() -> None:
         assert name in prompt
     for offer in facts["offers"]:
         assert "; ".join(offer["names"]) in prompt
-    assert f"exactly {facts['turns']} turns" in prompt
+    assert f"Exactly {facts['turns']} turns" in prompt
 
 
 def test_a_coverage_prompt_does_not_say_whose_anything_is() -> None:
@@ -164,7 +175,8 @@ def test_a_question_prompt_names_every_state_once_and_in_order(name: str) -> Non
     facts = frozen_facts(name)
     prompt = render(name, facts)
     numbered = [line for line in prompt.splitlines() if line[:3] in ("1. ", "2. ", "3. ", "4. ")]
-    assert numbered == [f"{i}. {', then '.join(states)}" for i, states in enumerate(facts["states"], start=1)]
+    said = [facts["meanings"].get(states[0], ", then ".join(states)) for states in facts["states"]]
+    assert numbered == [f"{i}. {text}" for i, text in enumerate(said, start=1)]
 
 
 # --- no prompt tells which option is right

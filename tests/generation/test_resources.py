@@ -77,8 +77,8 @@ def test_a_configuration_that_is_not_there_names_the_examples(tmp_path: Path, mo
 
     with pytest.raises(UserError, match=r"my\.yaml") as raised:
         load_config(Path("my.yaml"))
-    assert "full, tiny" in raised.value.hint
-    assert example_names() == ["full", "tiny"]
+    assert "full, tiny, written" in raised.value.hint
+    assert example_names() == ["full", "tiny", "written"]
 
 
 def test_in_a_checkout_the_hint_is_to_install_it() -> None:

@@ -14,7 +14,9 @@ from generation.llm.cache import ReplyCache
 from generation.llm.client import Call, Client, Completion, ReplyError, Request
 from generation.revision import REWRITES, STARTS, ask_and_read_back
 
-REQUEST = Request("filler", {"title": "why the sea is salt", "kind": "why"}, ("filler", 4))
+REQUEST = Request(
+    "filler", {"title": "why the sea is salt", "kind": "why", "words": {"user": 90, "assistant": 140}}, ("filler", 4)
+)
 
 
 class Text(BaseModel):

@@ -30,6 +30,10 @@ _ASIDE_SHARE: Final = 0.15  # of what is told, that which has words of its own b
 _IN_PASSING_SHARE: Final = 0.2  # of the groups of things told, those that are told while something else is the concern
 _FULL: Final = 2  # things told, beside which nobody rambles
 _FEW_DETAILS: Final = 0.2  # times as many as usual: beside what takes several sentences to tell, and in mere questions
+_LEAD_SHARE: Final = (
+    0.7  # of first messages that tell nothing: they are short, and would else be the same for many users
+)
+_SMALL_TALK: Final = 3  # of as many sessions, one has no small talk
 _TRIES: Final = 10
 _OF_VOICE: Final = ("greetings", "returns", "leads", "switches", "takes", "asides", "rambles", "closers")
 _OF_ASSISTANT: Final = ("farewells", "acknowledgements", "recalls", "offers_of_values", "offers_of_items")
@@ -138,7 +142,7 @@ class _Writer:
         room = self._facts["turns"] - len(telling) - len(others)
         telling, room = _lengthened(telling, room, _USUAL)
         others, room = _lengthened(others, room, _USUAL)
-        if room and self._small_talk_number() % 2 == 0:
+        if room and self._small_talk_number() % _SMALL_TALK:
             small, room = _lengthened([self._small_talk()], room - 1, _USUAL)
             others += small
         while room:
@@ -191,7 +195,7 @@ class _Writer:
         month = dt.date.fromisoformat(self._facts["date"]).month
         entries = self._banks.life.small_talk
         order = rng_for(self._seed, "small talk", self._facts["persona_id"]).sample(entries, len(entries))
-        start = self._small_talk_number() // 2 % len(order)
+        start = self._small_talk_number() % len(order)
         fitting = [
             talk
             for talk in (*order[start:], *order[:start])
@@ -235,7 +239,7 @@ class _Writer:
                 earlier = self._thread_of(FREE, self._facts["period_index"] - 1, 0)
                 before.append(self._write("returns", label=earlier.label))
         ramble = [self._write("rambles")] if 0 < told < _FULL and self._chance(voice.rambles_share) else []
-        if place == 0 and self._chance(voice.leads_share):
+        if place == 0 and self._chance(voice.leads_share if told else max(voice.leads_share, _LEAD_SHARE)):
             return [*before, *ramble, self._write("switches" if number else "leads")]
         if place and (not told or self._chance(voice.takes_share)):
             before.append(self._write("takes"))

@@ -20,7 +20,9 @@ from generation.prompts import render
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
-REQUEST = Request("filler", {"title": "why the sea is salt", "kind": "why"}, ("filler", 4))
+REQUEST = Request(
+    "filler", {"title": "why the sea is salt", "kind": "why", "words": {"user": 90, "assistant": 140}}, ("filler", 4)
+)
 PROMPT = render(REQUEST.template, REQUEST.facts)
 
 
@@ -178,7 +180,8 @@ class Once:
         return Completion('{"name": "rust"}', "stop")
 
 client = Client(Once(), ReplyCache(Path("replies.sqlite")))
-print(client.ask(Request("filler", {"title": "salt", "kind": "why"}, (1,)), Colour).name)
+facts = {"title": "salt", "kind": "why", "words": {"user": 9, "assistant": 9}}
+print(client.ask(Request("filler", facts, (1,)), Colour).name)
 """
     assert python(code, PYTHONHASHSEED="1").stdout == "asked\nrust\n"
     assert python(code, PYTHONHASHSEED="2").stdout == "rust\n"

@@ -341,6 +341,25 @@ def test_a_request_that_will_never_do_stops_the_run(serve: Serve, fake: Time, re
     assert fake.waits == []
 
 
+def test_a_model_that_takes_no_temperature_is_not_sent_one(serve: Serve, fake: Time) -> None:
+    server = serve(error(400, "Unsupported value: 'temperature' does not support 0.7 with this model."), OK)
+    with pytest.raises(UserError, match="does not support") as caught:
+        endpoint(fake).complete(call())
+    assert caught.value.hint == "set llm.temperature to null in the configuration"
+    endpoint(fake, temperature=None).complete(call())
+    assert "temperature" not in server.requests[-1].body
+
+
+def test_further_fields_are_sent_and_shape_the_reply(serve: Serve, fake: Time) -> None:
+    server = serve(OK)
+    fields = {"reasoning_effort": "low", "provider": {"order": ["one", "another"]}}
+    thinking = endpoint(fake, fields=fields)
+    thinking.complete(call())
+    assert fields.items() <= server.requests[0].body.items()
+    assert thinking.identity != endpoint(fake).identity
+    assert endpoint(fake, fields={}).identity == endpoint(fake).identity
+
+
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_an_endpoint_that_has_answered_before_refuses_an_item(serve: Serve, fake: Time, status: int) -> None:
     serve(OK, error(status, "No such luck."), OK)

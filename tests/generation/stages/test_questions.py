@@ -78,8 +78,9 @@ def test_the_prompt_asserts_every_state_and_names_none_elsewhere(
     for plan in of(plans, question_type)[:10]:
         request = question_request(plan, banks)
         prompt = render(request.template, request.facts)
+        said = request.facts["meanings"]
         for option in plan.options:
-            assert all(state in prompt for state in option.states)
+            assert all(said.get(state, state) in prompt for state in option.states)
         assert str(MAX_LENGTH_RATIO) in prompt
 
 
@@ -240,8 +241,9 @@ def test_options_that_are_read_as_they_are_meant_are_kept(
     assert write_question(Client(writer), plan, banks) == write_question(Client(ScriptedBackend(WORDS)), plan, banks)
     assert [call.request.template for call in writer.calls] == [question_type, "read_options"]
     prompt = writer.asked("read_options")[0]
+    said = question_request(plan, banks).facts["meanings"]
     for option in plan.options:
-        assert ". " + ", then ".join(option.states) + "\n" in prompt
+        assert ". " + ", then ".join(said.get(state, state) for state in option.states) + "\n" in prompt
     assert all(text in prompt for text in OPTIONS)
     assert MESSAGE not in prompt
 

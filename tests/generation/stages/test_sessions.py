@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,8 @@ from generation.banks.load import Banks
 from generation.config import Config
 from generation.grammar import mentions
 from generation.history_records import History, SessionPlan
-from generation.llm.client import Client, ReplyError
+from generation.llm.client import Account, Client, ReplyError
+from generation.llm.ledger import Ledger, Readings, Share
 from generation.llm.offline.backend import OfflineBackend
 from generation.prompts import render
 from generation.records import Persona, Session
@@ -266,7 +268,9 @@ def test_a_faulty_session_is_sent_back_and_a_mended_one_is_kept() -> None:
 
 
 def _renderable(task: SessionTask) -> SessionTask:
-    empty: dict[str, Any] = dict.fromkeys(("topic_label", "date", "spoken_date", "period", "profile"), "x")
+    empty: dict[str, Any] = dict.fromkeys(
+        ("topic_label", "date", "spoken_date", "period", "name", "profile", "manner"), "x"
+    )
     more: dict[str, Any] = {
         "life": [],
         "life_events": [],
@@ -304,6 +308,62 @@ def true_reading(task: SessionTask, reply: dict[str, Any]) -> dict[str, Any]:
     return {"told": told, "other_tastes": []}
 
 
+def turns_of(reply: dict[str, Any], *numbers: int) -> dict[str, Any]:
+    """Return some turns of a session, as a model sends them that wrote them anew."""
+    return {"turns": [{"number": number, **reply["turns"][number - 1]} for number in numbers]}
+
+
+def test_turns_that_are_written_anew_are_looked_at_together_with_the_others(
+    tasks: list[SessionTask], client: Client
+) -> None:
+    task = tasks[1]
+    good = offline_reply(task, client)
+    bad = deepcopy(good)
+    number = next(n for n, entry in enumerate(bad["turns"], start=1) if entry["told_ids"])
+    bad["turns"][number - 1]["user"] = "User: " + bad["turns"][number - 1]["user"]
+    untold = turns_of(good, number)
+    untold["turns"][0]["told_ids"] = []
+    absent = turns_of(good, number)
+    absent["turns"][0]["number"] = len(good["turns"]) + 1
+    writer = FreeWriter(
+        session=[bad],
+        rewrite_turns=[untold, absent, turns_of(good, number)],
+        coverage=[true_reading(task, good)],
+    )
+    assert write_session(Client(writer), task) == write_session(client, task)
+    _, first, second = writer.asked("rewrite_turns")
+    assert "is told in no turn" in first
+    assert f"the turns must be some of those from 1 to {len(good['turns'])}" in second
+
+
+def test_another_model_may_read_back(tasks: list[SessionTask], client: Client) -> None:
+    task = tasks[1]
+    good = offline_reply(task, client)
+    writer, reader = FreeWriter(session=[good]), FreeWriter(coverage=[true_reading(task, good)])
+    assert write_session(Client(writer, reader=Client(reader)), task) == write_session(client, task)
+    assert [call.request.template for call in writer.calls] == ["session"]
+    assert [call.request.template for call in reader.calls] == ["coverage"]
+
+
+def test_how_often_the_reader_disagreed_is_written_down(
+    tasks: list[SessionTask], client: Client, tmp_path: Path
+) -> None:
+    task = tasks[1]
+    good = offline_reply(task, client)
+    true = true_reading(task, good)
+    doubtful = {**true, "other_tastes": ["message 1: the user likes rain"]}
+    reader = FreeWriter(coverage=[doubtful, true])
+    changed = turns_of(good, 1)
+    changed["turns"][0]["assistant"] += " Anything else can wait."
+    writer = FreeWriter(session=[good], rewrite_turns=[changed])
+    ledger = Ledger(tmp_path / "ledger.jsonl", {})
+    reading = Client(reader, account=Account(ledger, "sessions", "owl", 100))
+    write_session(Client(writer, account=Account(ledger, "sessions", "parrot", 100), reader=reading), task)
+    for again in (ledger, Ledger(tmp_path / "ledger.jsonl", {})):
+        assert again.readings() == {"owl": Readings(2, 1)}
+        assert again.shares("topic") == {task.topic: Share(4, None)}
+
+
 def shortened(reply: dict[str, Any], task: SessionTask) -> dict[str, Any]:
     """Return a session whose replies are short, but for what they offer."""
     short = deepcopy(reply)
@@ -332,14 +392,16 @@ def test_a_session_that_does_not_tell_something_is_rewritten(tasks: list[Session
     true = true_reading(task, good)
     missing = deepcopy(true)
     next(one for one in missing["told"] if one["told_id"] == told_id)["message"] = None
-    writer = FreeWriter(session=[bad], rewrite=[good], coverage=[missing, true])
+    writer = FreeWriter(session=[bad], rewrite_turns=[turns_of(good, number)], coverage=[missing, true])
     assert write_session(Client(writer), task) == write_session(client, task)
-    [prompt] = writer.asked("rewrite")
+    [prompt] = writer.asked("rewrite_turns")
     assert f"turn {number}: what the user says does not tell {told_id}, or not all of it" in prompt
     assert "It rained all day" in prompt
     assert writer.asked("session")[0] in prompt
     with pytest.raises(ReplyError, match=told_id):
-        write_session(Client(FreeWriter(session=[bad], rewrite=[good], coverage=[missing])), task)
+        write_session(
+            Client(FreeWriter(session=[bad], rewrite_turns=[turns_of(bad, number)], coverage=[missing])), task
+        )
 
 
 def test_a_session_of_which_something_is_taken_for_the_users_own_is_rewritten(
@@ -353,9 +415,9 @@ def test_a_session_of_which_something_is_taken_for_the_users_own_is_rewritten(
     taken["whose"] = "user"
     doubtful = deepcopy(good)
     doubtful["turns"][taken["message"] - 1]["user"] += " So it goes with all of us."
-    writer = FreeWriter(session=[doubtful], rewrite=[good], coverage=[mistaken, true])
+    writer = FreeWriter(session=[doubtful], rewrite_turns=[turns_of(good, taken["message"])], coverage=[mistaken, true])
     assert write_session(Client(writer), task) == write_session(client, task)
-    [prompt] = writer.asked("rewrite")
+    [prompt] = writer.asked("rewrite_turns")
     fault = f"{taken['told_id']} is somebody else's; it was taken for the user's own"
     assert f"turn {taken['message']}: {fault}" in prompt
 
@@ -366,10 +428,11 @@ def test_the_words_of_a_session_are_looked_at_before_it_is_read(tasks: list[Sess
     bad = deepcopy(good)
     bad["turns"][0]["assistant"] = "User: I see."
     bad["turns"][1]["user"] = "Das ist " + "ganz und gar unverständlich " * 8
-    writer = FreeWriter(session=[bad, good], coverage=[true_reading(task, good)])
-    write_session(Client(writer), task)
-    assert [call.request.template for call in writer.calls] == ["session", "session", "coverage"]
-    repair = writer.asked("session")[1]
+    mended = turns_of(good, 1, 2)
+    writer = FreeWriter(session=[bad], rewrite_turns=[mended], coverage=[true_reading(task, good)])
+    assert write_session(Client(writer), task) == write_session(client, task)
+    assert [call.request.template for call in writer.calls] == ["session", "rewrite_turns", "coverage"]
+    [repair] = writer.asked("rewrite_turns")
     assert "turn 1: the assistant's message has a speaker label (User:)" in repair
     assert "turn 2: the user's message is not in English" in repair
 

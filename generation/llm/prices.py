@@ -1,0 +1,62 @@
+"""What models cost: what the configuration says, else what a package of published prices knows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Final, NamedTuple
+
+from generation.config import Price
+
+CONFIGURED: Final = "llm.prices"
+
+_TOKENS: Final = 1000  # of a call that is priced: some models cost more where prompts are long
+
+
+class KnownPrice(NamedTuple):
+    """The price of a model, and where it is from: the configuration, or a package and the day for which it says so."""
+
+    price: Price
+    source: str
+
+
+def known_prices(models: Iterable[str], configured: Mapping[str, Price]) -> dict[str, KnownPrice]:
+    """Return the prices of models behind `OPENAI_BASE_URL`, as far as they are known; nothing is fetched.
+
+    What the configuration says counts. Published prices are those of the company at this address: the same model on a
+    server of one's own has none.
+    """
+    known = {}
+    for model in dict.fromkeys(models):
+        if model in configured:
+            known[model] = KnownPrice(configured[model], CONFIGURED)
+        elif (published := _published(model)) is not None:
+            known[model] = published
+    return known
+
+
+def _published(model: str) -> KnownPrice | None:
+    """Return the price that genai-prices has for a model, if that is installed (`personamem[prices]`)."""
+    try:
+        from genai_prices import Usage, calc_price
+    except ImportError:
+        return None
+    url = os.environ.get("OPENAI_BASE_URL", "").strip() or "https://api.openai.com/v1"
+    try:
+        found = calc_price(Usage(input_tokens=_TOKENS, output_tokens=_TOKENS), model, provider_api_url=url)
+    except LookupError:
+        return None
+    price = Price(
+        input=round(float(found.input_price) / _TOKENS * 1_000_000, 6),
+        output=round(float(found.output_price) / _TOKENS * 1_000_000, 6),
+    )
+    today = dt.datetime.now(dt.UTC).date()
+    return KnownPrice(price, f"genai-prices {version('genai-prices')} ({found.provider.name}, {today})")
+
+
+def described_price(model: str, known: KnownPrice) -> str:
+    """Return a price and its source in a line."""
+    price, source = known
+    return f"{model}: ${price.input:g} a million prompt tokens, ${price.output:g} a million reply tokens, from {source}"

@@ -1,0 +1,344 @@
+"""A topic bank that a language model writes: part by part, each checked and mended, for a person to review."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import yaml
+from pydantic import BaseModel, Field
+
+from generation.banks.frames import Pair, Three
+from generation.banks.load import faults_beside_shipped
+from generation.banks.model import Plain, PlainTemplate, Tag
+from generation.banks.topic import (
+    FREE,
+    ITEMS,
+    TRIALS,
+    Exchange,
+    Fact,
+    Item,
+    Reason,
+    SlotTells,
+    Stances,
+    TopicBank,
+    Value,
+    ValueSentence,
+)
+from generation.banks.topic_faults import Fault, Place, bad_prose, frame_faults, person_faults, topic_faults
+from generation.llm.client import Client, ReplyError, Request
+from generation.records import MEANINGS, MOTIVES
+from generation.revision import rewrite_request
+
+ROUNDS: Final = 3
+"""How often parts are written anew with what is wrong with them beside the others."""
+
+_ITEMS: Final = 24
+_SLOTS: Final = 5
+_VALUES: Final = 8
+_KINDS: Final = 4
+_FACTS: Final = 8
+_REASONS: Final = 3
+_THREADS: Final = 6  # that are asked for at a time
+
+
+class Named(BaseModel):
+    """A slot or a kind of facts."""
+
+    id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    name: Plain
+
+
+class OutlineReply(BaseModel):
+    """What the topic is about."""
+
+    label: Plain
+    items: list[Item]
+    slots: list[Named]
+    facts: list[Named]
+
+
+class StancesReply(BaseModel):
+    """How items are spoken of."""
+
+    stances: Stances
+    item_queries: list[PlainTemplate]
+    idea_queries: list[PlainTemplate]
+
+
+class SlotReply(BaseModel):
+    """The values of a slot, and how they are spoken of."""
+
+    values: list[Value]
+    tells: SlotTells
+    queries: list[PlainTemplate]
+    again: list[PlainTemplate]
+    recall: list[ValueSentence]
+    recommend_queries: list[PlainTemplate]
+
+
+class ReasonsReply(BaseModel):
+    """Reasons by motive."""
+
+    company: list[Reason]
+    calm: list[Reason]
+    thrift: list[Reason]
+    health: list[Reason]
+    curiosity: list[Reason]
+    convenience: list[Reason]
+    conscience: list[Reason]
+    mastery: list[Reason]
+
+
+class FactsReply(BaseModel):
+    """Facts of one kind, and how they are told."""
+
+    queries: list[PlainTemplate]
+    pairs: list[Pair]
+    threes: list[Three]
+    stock: list[PlainTemplate]
+    facts: list[Fact]
+
+
+class NewThread(BaseModel):
+    """A stretch of chat; what it is about is known."""
+
+    label: Plain
+    needs: list[Tag]
+    exchanges: list[Exchange]
+
+
+class ThreadsReply(BaseModel):
+    """Stretches of chat about one thing."""
+
+    threads: list[NewThread]
+
+
+class _Part(NamedTuple):
+    """A part of a bank.
+
+    Attributes:
+        name: For people.
+        place: Where it stands in the bank.
+        request: The call that writes it.
+        schema: The form of the reply.
+        counts: How many of what the reply must have.
+    """
+
+    name: str
+    place: Place
+    request: Request
+    schema: type[BaseModel]
+    counts: Mapping[str, int]
+
+
+class Written(NamedTuple):
+    """A bank as far as it came.
+
+    Attributes:
+        content: The keys of the file.
+        faults: What is still wrong with it.
+        missing: The parts for which there is no usable reply, each with the reason.
+    """
+
+    content: dict[str, Any]
+    faults: list[Fault]
+    missing: list[str]
+
+
+def write_topic(client: Client, name: str, tell: Callable[[str], None] = lambda _: None) -> Written:
+    """Have a topic bank written.
+
+    Args:
+        client: Asks the model; replies that it keeps are not asked for again.
+        name: Of the topic, such as `pet care`.
+        tell: Is called with the name of each part before it is written.
+
+    Raises:
+        ReplyError: There is no usable outline.
+    """
+    topic_id = camel_case(name)
+    tell("outline")
+    outline = _outline(name)
+    replies: dict[str, BaseModel] = {outline.name: _ask(client, outline)}
+    parts = [outline, *_parts(name, replies[outline.name])]
+    missing = []
+    for part in parts[1:]:
+        tell(part.name)
+        try:
+            replies[part.name] = _ask(client, part)
+        except ReplyError as error:
+            missing.append(f"{part.name}: {error.message}")
+    content = _content(topic_id, parts, replies)
+    if missing:
+        return Written(content, [], missing)
+    for number in range(ROUNDS):
+        faults = _faults(content)
+        wrong = {part.name: found for part in parts if (found := _of_part(part, parts, faults))}
+        if not wrong:
+            break
+        for part in parts:
+            if part.name in wrong:
+                tell(f"{part.name}, mended")
+                try:
+                    replies[part.name] = _mend(client, part, replies[part.name], wrong[part.name], number)
+                except ReplyError:
+                    continue  # it stays as it is, with its faults
+        content = _content(topic_id, parts, replies)
+    return Written(content, _faults(content), [])
+
+
+def camel_case(name: str) -> str:
+    """Return the id of a topic: `petCare` for `pet care`."""
+    first, *rest = re.findall(r"[A-Za-z0-9]+", name) or ["topic"]
+    joined = "".join([first.lower(), *(word.capitalize() for word in rest)])
+    return joined if joined[0].isalpha() else f"topic{joined}"
+
+
+def as_yaml(content: Mapping[str, Any], head: str) -> str:
+    """Return a bank as the text of a file, under a comment."""
+    comment = "".join(f"# {line}\n" for line in head.splitlines())
+    return comment + yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=120)
+
+
+# --- the parts
+
+
+def _request(part: str, topic: str, facts: Mapping[str, Any], *of: str) -> Request:
+    return Request(f"new_topic_{part}", {"topic": topic, **facts}, ("new topic", topic, part, *of), topic=topic)
+
+
+def topic_requests(topic: str, outline: OutlineReply) -> list[Request]:
+    """Return the calls that write a topic, that for the outline first."""
+    return [part.request for part in (_outline(topic), *_parts(topic, outline))]
+
+
+def _outline(topic: str) -> _Part:
+    counts = {"items": _ITEMS, "slots": _SLOTS, "facts": _KINDS}
+    return _Part("outline", (), _request("outline", topic, {}), OutlineReply, counts)
+
+
+def _parts(topic: str, outline: BaseModel) -> Iterator[_Part]:
+    assert isinstance(outline, OutlineReply)
+    shared = {"label": outline.label, "items": [item.phrase for item in outline.items]}
+    yield _Part("items", ("stances",), _request("stances", topic, shared), StancesReply, {})
+    for i, slot in enumerate(outline.slots):
+        others = [other.name for other in outline.slots if other != slot]
+        request = _request("slot", topic, {**shared, "slot": slot.name, "others": others, "values": _VALUES}, slot.id)
+        yield _Part(f"slot {slot.id}", ("slots", i), request, SlotReply, {"values": _VALUES})
+        of_slot = {**shared, "slot": slot.name, "way": ""}
+        yield _reasons(topic, f"reasons for {slot.id}", ("slots", i, "reasons"), of_slot)
+    for way in ("toward", "away"):
+        yield _reasons(topic, f"reasons {way}", ("item_reasons", way), {**shared, "slot": "", "way": way})
+    for i, kind in enumerate(outline.facts):
+        request = _request("facts", topic, {**shared, "kind": kind.name, "count": _FACTS}, kind.id)
+        yield _Part(f"facts {kind.id}", ("facts", i), request, FactsReply, {"facts": _FACTS})
+    told = [(slot.id, slot.name, 4) for slot in outline.slots]
+    told += [(kind.id, kind.name, 3) for kind in outline.facts]
+    told += [(ITEMS, "", _THREADS), (TRIALS, "", 4), (FREE, "", _THREADS), (FREE, "", _THREADS)]
+    for number, (about, thing, count) in enumerate(told):
+        of_thread: dict[str, Any] = {**shared, "about": about, "thing": thing, "count": count, "batch": number}
+        request = _request("threads", topic, of_thread, about, str(number))
+        yield _Part(f"threads {number}: {about}", ("threads", number), request, ThreadsReply, {"threads": count})
+
+
+def _reasons(topic: str, name: str, place: Place, facts: Mapping[str, Any]) -> _Part:
+    asked: dict[str, Any] = {**facts, "count": _REASONS, "meanings": dict(MEANINGS)}
+    counts = {str(motive): _REASONS for motive in MOTIVES}
+    return _Part(name, place, _request("reasons", topic, asked, name), ReasonsReply, counts)
+
+
+def _ask(client: Client, part: _Part) -> BaseModel:
+    return client.ask(part.request, part.schema, partial(_part_faults, part))
+
+
+def _mend(client: Client, part: _Part, reply: BaseModel, faults: list[str], number: int) -> BaseModel:
+    request = rewrite_request(part.request, reply, faults, (0, number))
+    return client.ask(request, part.schema, partial(_part_faults, part))
+
+
+def _part_faults(part: _Part, reply: BaseModel) -> list[str]:
+    """Return what is wrong with a part, whatever the others are."""
+    faults = [
+        f"there are {has} {key} and not {count}"
+        for key, count in part.counts.items()
+        if (has := len(getattr(reply, key))) != count
+    ]
+    found = [*frame_faults(reply), *person_faults(reply), *bad_prose(reply)]
+    return faults + [f"{_shown(fault.place)}: {fault.message}" for fault in found]
+
+
+def _shown(place: Place) -> str:
+    return ".".join(map(str, place))
+
+
+# --- the whole
+
+
+def _content(topic_id: str, parts: Sequence[_Part], replies: Mapping[str, BaseModel]) -> dict[str, Any]:
+    """Return the keys of the bank's file, as far as there are replies."""
+    outline = replies["outline"]
+    assert isinstance(outline, OutlineReply)
+    content: dict[str, Any] = {"id": topic_id, **_plain(outline)}
+    content |= {"item_reasons": {}, "threads": []}
+    for part in parts[1:]:
+        if part.name not in replies:
+            continue
+        found = _plain(replies[part.name])
+        match part.place:
+            case ("stances",):
+                content |= found
+            case ("slots" | "facts" as key, int(i)):
+                content[key][i] |= found
+            case ("slots", int(i), "reasons"):
+                content["slots"][i]["reasons"] = found
+            case ("item_reasons", str(way)):
+                content["item_reasons"][way] = found
+            case ("threads", _):
+                about = part.request.facts["about"]
+                content["threads"] += [{"about": about, **thread} for thread in found["threads"]]
+    return content
+
+
+def _plain(reply: BaseModel) -> dict[str, Any]:
+    return _without_empty(reply.model_dump(mode="json"))  # type: ignore[no-any-return]
+
+
+def _without_empty(node: Any) -> Any:
+    """Return data without its empty `needs`, `against` and the like."""
+    if isinstance(node, dict):
+        return {key: _without_empty(value) for key, value in node.items() if value not in ([], ())}
+    return [_without_empty(value) for value in node] if isinstance(node, list) else node
+
+
+def _faults(content: Mapping[str, Any]) -> list[Fault]:
+    bank = TopicBank.model_validate(content)
+    return [*topic_faults(bank), *faults_beside_shipped(bank), *bad_prose(bank)]
+
+
+def _of_part(part: _Part, parts: Sequence[_Part], faults: Sequence[Fault]) -> list[str]:
+    """Return the faults of the bank that a part can mend."""
+    own = [fault for fault in faults if _owner(fault.place, parts) == part]
+    return [f"{_shown(fault.place)}: {fault.message}" for fault in own]
+
+
+def _owner(place: Place, parts: Sequence[_Part]) -> _Part:
+    """Return the part in which something stands; what stands nowhere in particular is for the outline."""
+    outline, stances = parts[0], parts[1]
+    if place[:1] in (("stances",), ("item_queries",), ("idea_queries",)):
+        return stances
+    if place[:1] == ("threads",):
+        if len(place) == 1:
+            return outline
+        left = place[1]
+        assert isinstance(left, int)
+        for part in parts:
+            if part.place[:1] == ("threads",):
+                if left < part.counts["threads"]:
+                    return part
+                left -= part.counts["threads"]
+    # The longest place that begins it: reasons of a slot are a part of their own.
+    fitting = [part for part in parts if part.place and place[: len(part.place)] == part.place]
+    return max(fitting, key=lambda part: len(part.place), default=outline)
