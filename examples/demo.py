@@ -1,4 +1,4 @@
-"""The main job in small: generate a benchmark, build its dataset, score shortcuts and a dummy model, report.
+"""The main job in small: two benchmarks, one generated offline, one that a language model wrote; scores, a report.
 
 Run it with `make demo`. Everything happens offline, in `.demo/`.
 """
@@ -30,7 +30,10 @@ def main() -> None:
     personamem("generate", str(ROOT / "examples" / "tiny.yaml"), "--out", "run", "--workers", "2")
     personamem("timeline", "run", "--persona", "0", "--topic", "travelPlanning", "--out", "timeline.svg")
     personamem("assemble", "run", "--split", "32k")
-    personamem("build", "run", "--out", "personamem")
+    personamem("build", "run", "--out", "offline")
+    shutil.copytree(ROOT / "examples" / "written", DEMO / "written")
+    personamem("assemble", "written", "--split", "32k")
+    personamem("build", "written", "--out", "personamem")
     for policy in ("longest", "shortest", "central"):
         personamem(
             "eval", "--tasks", "personamem_32k", "--model", "personamem-floor", "--model_args", f"policy={policy}"
@@ -39,8 +42,9 @@ def main() -> None:
     personamem("report", "results", "--html", "report.html")
     personamem("view", "personamem", "--results", "results", "--out", "page")
     sys.stderr.write(
-        "\nThat was a benchmark of two invented users, scored by shortcuts that read none of it and by a guesser.\n"
-        "Look at it: .demo/report.html and .demo/page/index.html\n"
+        "\nThat was a benchmark of two users, generated offline (.demo/offline), and one of three users that a\n"
+        "language model wrote (.demo/personamem), scored by shortcuts that read none of it and by a guesser.\n"
+        "Look at .demo/report.html, and at .demo/page/index.html: histories, questions, answers.\n"
         "Next, the full size and your own model:\n"
         "  source .venv/bin/activate\n"
         "  pip install -e '.[hf]'\n"

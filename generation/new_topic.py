@@ -29,6 +29,7 @@ from generation.banks.topic import (
 )
 from generation.banks.topic_faults import Fault, Place, bad_prose, frame_faults, person_faults, topic_faults
 from generation.llm.client import Client, ReplyError, Request
+from generation.parallel import calls_under_way, ordered_results
 from generation.records import MEANINGS, MOTIVES
 from generation.revision import rewrite_request
 
@@ -148,29 +149,45 @@ class Written(NamedTuple):
     missing: list[str]
 
 
-def write_topic(client: Client, name: str, tell: Callable[[str], None] = lambda _: None) -> Written:
+def write_topic(
+    client: Client, name: str, tell: Callable[[str], None] = lambda _: None, concurrency: int = 1
+) -> Written:
     """Have a topic bank written.
 
     Args:
         client: Asks the model; replies that it keeps are not asked for again.
         name: Of the topic, such as `pet care`.
-        tell: Is called with the name of each part before it is written.
+        tell: Is called with the name of each part once it is written.
+        concurrency: Most calls under way at a time.
 
     Raises:
         ReplyError: There is no usable outline.
     """
     topic_id = camel_case(name)
-    tell("outline")
     outline = _outline(name)
     replies: dict[str, BaseModel] = {outline.name: _ask(client, outline)}
+    tell(outline.name)
     parts = [outline, *_parts(name, replies[outline.name])]
-    missing = []
-    for part in parts[1:]:
-        tell(part.name)
+
+    def attempt(ask: Callable[[_Part], BaseModel], part: _Part) -> BaseModel | ReplyError:
         try:
-            replies[part.name] = _ask(client, part)
+            return ask(part)
         except ReplyError as error:
-            missing.append(f"{part.name}: {error.message}")
+            return error
+
+    def write(
+        asked: Sequence[_Part], ask: Callable[[_Part], BaseModel], done: str
+    ) -> Iterator[tuple[_Part, ReplyError]]:
+        """Take the replies to some parts; yield those for which there is none."""
+        with calls_under_way(concurrency) as pool:
+            for part, reply in zip(asked, ordered_results(pool, len(asked), partial(attempt, ask), asked), strict=True):
+                if isinstance(reply, ReplyError):
+                    yield part, reply
+                else:
+                    replies[part.name] = reply
+                    tell(f"{part.name}{done}")
+
+    missing = [f"{part.name}: {error.message}" for part, error in write(parts[1:], partial(_ask, client), "")]
     content = _content(topic_id, parts, replies)
     if missing:
         return Written(content, [], missing)
@@ -179,13 +196,12 @@ def write_topic(client: Client, name: str, tell: Callable[[str], None] = lambda 
         wrong = {part.name: found for part in parts if (found := _of_part(part, parts, faults))}
         if not wrong:
             break
-        for part in parts:
-            if part.name in wrong:
-                tell(f"{part.name}, mended")
-                try:
-                    replies[part.name] = _mend(client, part, replies[part.name], wrong[part.name], number)
-                except ReplyError:
-                    continue  # it stays as it is, with its faults
+
+        def mended(part: _Part, wrong: dict[str, list[str]] = wrong, number: int = number) -> BaseModel:
+            return _mend(client, part, replies[part.name], wrong[part.name], number)
+
+        # A part that is not mended stays as it is, with its faults.
+        list(write([part for part in parts if part.name in wrong], mended, ", mended"))
         content = _content(topic_id, parts, replies)
     return Written(content, _faults(content), [])
 

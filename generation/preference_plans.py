@@ -20,6 +20,7 @@ from generation.tokenizer import token_length
 
 _MAX_SPREAD: Final = 3  # tokens between the longest and the shortest candidate of a slot or a fact
 _MAX_DRAWS: Final = 100
+_EARLY: Final = 2  # states of a slot at most, with which it may come up later than in the first session
 
 # Which candidates (A, B, C; D is never held) a slot holds in turn, by the number of its updates. Returns to an earlier
 # value keep a reader from being right by always taking the last value that is new.
@@ -174,7 +175,7 @@ def _schedule(plans: Sequence[PreferencePlan], config: Config, rng: random.Rando
     scheduled = []
     for plan in sorted(plans, key=lambda plan: -len(plan.states)):
         tries = [sorted(rng.sample(range(config.periods), len(plan.states))) for _ in range(8)]
-        if plan.kind == "slot":  # most of what can change is there from the start
+        if plan.kind == "slot" and len(plan.states) > _EARLY:  # what changes much is there from the start
             tries = [[0, *t[1:]] if len(set(t) - {0}) >= len(t) - 1 else t for t in tries]
         periods = min(tries, key=lambda t: sum(load[period] ** 2 for period in t) / len(t))
         if len(plan.states) == 1 and plan.kind != "slot":

@@ -16,7 +16,7 @@ from generation.banks.people import PeopleBank
 from generation.banks.phrases import OptionPhrases, Phrases
 from generation.banks.scenarios import ScenarioBank
 from generation.banks.topic import TopicBank
-from generation.banks.topic_faults import Fault, bank_texts
+from generation.banks.topic_faults import Fault, bank_texts, name_places
 from generation.banks.voices import Voices
 from generation.config import OPTIONS, TRIED, Config
 from generation.errors import UserError
@@ -142,7 +142,7 @@ def _check_names(name: str, bank: TopicBank, banks: Banks) -> None:
 
 
 def faults_beside_shipped(bank: TopicBank) -> list[Fault]:
-    """Return the names of a bank that the shipped banks use too, or the other way round."""
+    """Return the names of a bank that the shipped banks use too, or the other way round, each where it stands in it."""
     banks = load_shipped_banks()
     others = {id_: other for id_, other in banks.topics.items() if id_ != bank.id}
     return list(_named_elsewhere(bank, banks._replace(topics=others)))
@@ -150,21 +150,24 @@ def faults_beside_shipped(bank: TopicBank) -> list[Fault]:
 
 def _named_elsewhere(bank: TopicBank, banks: Banks) -> Iterator[Fault]:
     """Find names that users would mention without meaning them: in what all topics share, or in another topic."""
+    places = dict(zip(map(str.lower, bank.names()), name_places(bank), strict=True))
     shared = [text for one in (banks.phrases, banks.voices, banks.life) for _, text in bank_texts(one)]
-    use_another = "use longer names, which nobody mentions but a user with a view on them"
-    if found := _named(bank.names(), shared):
-        yield Fault((), f"chats of all topics speak of {', '.join(map(repr, found))}; {use_another}")
+    for name in _named(bank.names(), shared):
+        use_another = "use a longer name, which nobody mentions but a user with a view on it"
+        yield Fault(places[name], f"chats of all topics speak of {name!r}; {use_another}")
     for other in banks.topics.values():
         if other is bank:
             continue
-        for names, texts in ((bank, other), (other, bank)):
-            if found := _named(names.names(), [*texts.names(), *(text for _, text in bank_texts(texts))]):
-                shown = ", ".join(map(repr, found))
-                yield Fault((), f"{shown} of {names.id} occurs in the texts of {texts.id} too; use other words")
+        for name in _named(bank.names(), [*other.names(), *(text for _, text in bank_texts(other))]):
+            yield Fault(places[name], f"{name!r} occurs in the texts of {other.id} too; use other words")
+        own = [*zip(name_places(bank), bank.names(), strict=True), *bank_texts(bank)]
+        for name in _named(other.names(), [text for _, text in own]):
+            place = next(place for place, text in own if may_mention(text.lower(), name))
+            yield Fault(place, f"{name!r} is a name of {other.id}; use other words")
 
 
 def _named(names: Iterable[str], texts: Iterable[str]) -> list[str]:
-    """Return the names that some text may mention."""
+    """Return the names that some text may mention, in lower case."""
     words = [(text.lower(), set(_WORD.findall(text.lower()))) for text in texts]
     return [
         phrase

@@ -64,10 +64,11 @@ def _texts(node: Any, place: Place) -> Iterator[tuple[Place, str]]:
 def _given_away(bank: TopicBank) -> Iterator[Fault]:
     """Find names of items and values where they would tell a reader something that no event says."""
     names = [name.lower() for name in bank.names()]
+    places = name_places(bank)
     for i, name in enumerate(names):
         for j, other in enumerate(names):
             if i != j and mentions(other, name) and name != other:
-                yield Fault(_place_of(bank, i), f"{name!r} is part of {other!r}, so one cannot be told from the other")
+                yield Fault(places[i], f"{name!r} is part of {other!r}, so one cannot be told from the other")
     words = {name: set(_WORD.findall(name)) for name in names}
     for place, text in bank_texts(bank):
         lower = text.lower()
@@ -80,16 +81,11 @@ def _given_away(bank: TopicBank) -> Iterator[Fault]:
 _WORD: Final = re.compile(r"[^\W_]+")
 
 
-def _place_of(bank: TopicBank, number: int) -> Place:
-    """Return where the name of a number stands, in the order of `TopicBank.names`."""
-    if number < len(bank.items):
-        return "items", number, "phrase"
-    number -= len(bank.items)
-    for i, slot in enumerate(bank.slots):
-        if number < len(slot.values):
-            return "slots", i, "values", number, "phrase"
-        number -= len(slot.values)
-    raise IndexError(number)
+def name_places(bank: TopicBank) -> list[Place]:
+    """Return where the names of a bank stand, in the order of `TopicBank.names`."""
+    items: list[Place] = [("items", i, "phrase") for i in range(len(bank.items))]
+    values = [(i, j) for i, slot in enumerate(bank.slots) for j in range(len(slot.values))]
+    return [*items, *(("slots", i, "values", j, "phrase") for i, j in values)]
 
 
 # --- words
@@ -162,6 +158,9 @@ def person_faults(bank: BaseModel) -> Iterator[Fault]:
 _HOLES: Final = ("mine", "theirs", "also")
 _PEOPLE: Final = {"I", "me", "my", "person", "other"}
 _EXPANSIONS: Final = 24
+_SHORT_BEFORE_HOLE: Final = re.compile(
+    r"\b((?:it|that|there|what|here|who|where|how)['’]s)(?: \[[^\]]*\])? \{(?:mine|theirs|also)\}", re.IGNORECASE
+)
 
 
 def frame_faults(bank: BaseModel) -> Iterator[Fault]:
@@ -178,6 +177,9 @@ def _told_by_neighbours(frame: str) -> list[str]:
     """
     people = {"person": " person ", "other": " other "}
     faults: dict[str, None] = {}
+    if short := _SHORT_BEFORE_HOLE.search(frame):
+        # Whether it is `is` or `has` would hang on what fills the hole.
+        faults[f"write {short[1]} out before a hole"] = None
     for seed in range(_EXPANSIONS):
         text = expand_phrase(frame, random.Random(seed), **people, **{hole: f" \0{hole} " for hole in _HOLES})
         words = re.findall(r"\0?[\w'’]+", text)

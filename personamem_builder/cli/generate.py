@@ -35,7 +35,7 @@ from personamem_builder.cli.options import PATH, json_option, workers_option
     multiple=True,
     metavar="[STAGE=]NAME",
     help="Who writes the text: offline, openai:MODEL or hf:PATH; with STAGE= for that stage alone (repeatable). "
-    "reader=NAME reads back what the others wrote. [default: offline; each model reads what it wrote]",
+    "reader=NAME reads back what the others wrote; else each model reads its own. [default: offline]",
 )
 @click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
 @workers_option("Processes of the offline backend.")

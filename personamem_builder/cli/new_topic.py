@@ -54,7 +54,9 @@ def new_topic(name: str, backend: str, out: Path | None, config: Path | None, bu
     ledger.require_prices([writer.model])
     account = Account(ledger, "new topic", writer.model, llm.reply_tokens)
     client = Client(model, ReplyCache(calls / REPLIES), ATTEMPTS, account)
-    bank, faults, missing = write_topic(client, name, lambda part: click.echo(f"writing: {part}", err=True))
+    bank, faults, missing = write_topic(
+        client, name, lambda part: click.echo(f"written: {part}", err=True), llm.concurrency
+    )
     for reason in missing:
         click.echo(f"missing: {reason}")
     if missing:

@@ -23,7 +23,7 @@ from generation.seeds import rng_for
 T = TypeVar("T")
 
 _USUAL: Final = 2  # exchanges of a stretch of chat
-_ACKNOWLEDGED_SHARE: Final = 0.5
+_ACKNOWLEDGED_SHARE: Final = 0.4
 _RECALLED_SHARE: Final = 0.12
 _RETURN_SHARE: Final = 0.6  # of the later sessions, those that begin with what an earlier one was about
 _ASIDE_SHARE: Final = 0.15  # of what is told, that which has words of its own before it
@@ -266,7 +266,8 @@ class _Writer:
                 break
         reply = [expand(exchange.assistant, self._rng)]
         if told and self._chance(_ACKNOWLEDGED_SHARE):
-            reply.insert(0, self._acknowledgement(told))
+            # Before the answer or after it.
+            reply.insert(self._rng.randrange(2), self._acknowledgement(told))
         return _Turn(user, " ".join(reply), tuple(one["told_id"] for one in told))
 
     def _acknowledgement(self, told: Sequence[ToldFacts]) -> str:

@@ -176,6 +176,8 @@ def test_what_must_do_for_all_persons_names_none(bank: dict[str, Any]) -> None:
         ("It is {theirs} for {person}, {mine} for me.", "between person and {mine}"),
         ("{person} had {theirs}, I had {mine}.", "between I and {theirs}"),
         ("{person} [has|takes] {theirs}, and I [have|take] {mine}.", "between take and takes and the holes"),
+        ("It's {theirs} for {person}, and it's {mine} for me.", "write It's out before a hole"),
+        ("It is {theirs} for {person}, and it's [now|just] {mine} for me.", "write it's out before a hole"),
     ],
 )
 def test_no_word_beside_a_hole_tells_whose_it_is(frame: str, told: str) -> None:

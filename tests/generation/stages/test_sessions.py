@@ -370,7 +370,7 @@ def shortened(reply: dict[str, Any], task: SessionTask) -> dict[str, Any]:
     for entry in short["turns"]:
         text = entry["assistant"]
         offers = [offer["names"] for offer in task.facts["offers"] if all(name in text for name in offer["names"])]
-        entry["assistant"] = ". ".join([" ".join(text.split()[:12]), *(", ".join(names) for names in offers)])
+        entry["assistant"] = ". ".join([" ".join(text.split()[:25]), *(", ".join(names) for names in offers)])
     return short
 
 

@@ -123,14 +123,17 @@ def test_an_estimate_says_what_a_model_costs_as_far_as_prices_are_known(run: Run
     outcome = run(str(priced), *backends, "--estimate")
     *_, total = outcome.out.splitlines()
     assert total.endswith("and more")
-    assert "llm.prices in the configuration lacks jay" in outcome.err
+    assert "no price is known of jay: set llm.prices in the configuration" in outcome.err
 
 
 def test_an_estimate_of_a_model_sums_what_is_sure_and_says_how_many_calls_there_may_be(run: Run) -> None:
     outcome = run(TINY, "--backend", "sessions=openai:parrot", "--estimate")
     _, *rows, total = outcome.out.splitlines()
     sure = [row for row in rows if not row.startswith("(")]
-    assert [row.split("  ")[0] for row in rows if row not in sure] == ["(expand of sessions)", "(rewrite of sessions)"]
+    assert [row.split("  ")[0] for row in rows if row not in sure] == [
+        "(expand of sessions)",
+        "(rewrite_turns of sessions)",
+    ]
     assert total.startswith("all but those in ( )  ")
     calls = sum(int(row.split()[1].replace(",", "")) for row in sure)
     assert int(total[45:53].replace(",", "")) == calls == sum(COUNTS.values()) + COUNTS["sessions"]
