@@ -36,6 +36,7 @@ _COMMANDS: Final = {
     "diff": "Compare two versions of a dataset and propose the next number.",
     "publish": "Publish a dataset folder on the Hub as a version.",
     "download": "Fetch a published version from the Hub and verify it.",
+    "stats": "Say what a benchmark consists of, in tables and pictures.",
     "inspect": "Show a question with its evidence marked in the history.",
     "view": "Open a page to read the histories, questions and answers.",
     "annotate": "Draw questions for people to rate.",

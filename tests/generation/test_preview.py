@@ -225,7 +225,7 @@ class Worst(GoodModel):
             whole = turn["assistant"]
             lower = whole.lower()
             kept = [", ".join(o["names"]) for o in offers if all(name.lower() in lower for name in o["names"])]
-            short = ". ".join([" ".join(whole.split()[:40]), *kept])
+            short = ". ".join([" ".join(whole.split()[:55]), *kept])
             self._whole[short] = turn["assistant"]
             turn |= {"user": turn["user"] + more, "assistant": short}
         return reply

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -140,6 +141,18 @@ def shape(value: Any) -> Any:
     if isinstance(value, list):  # of texts there may be none
         return [shape(value[0])] if value and not isinstance(value[0], str) else "texts"
     return type(value).__name__
+
+
+OF_A_RUN = [name for name in NAMES if not name.startswith("new_topic") and name not in ("repair", "rewrite")]
+
+
+@pytest.mark.parametrize("name", OF_A_RUN)
+def test_a_prompt_names_things_as_people_do_and_no_identifiers_but_those_of_events(name: str) -> None:
+    prompt, _, answer = render(name, frozen_facts(name)).rpartition("Answer with JSON")
+    assert answer
+    for original in re.findall(r"Answer with JSON.*", prompt):  # of a text that is written anew
+        prompt = prompt.replace(original, "")
+    assert re.findall(r"\b[a-z]+_[a-z_]+\b|\b[a-z]+[A-Z][A-Za-z]*\b", prompt.replace("told_ids", "")) == []
 
 
 @pytest.mark.parametrize("name", NAMES)

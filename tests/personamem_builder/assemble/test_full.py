@@ -77,7 +77,7 @@ def test_distances_cover_the_context(full: RunStore, split: str) -> None:
     shares = [tenths[i] / len(asked) for i in range(10)]
     # Five sessions of 32k leave few far places; the paper's own figures for 128k run from 5.7 % to 17.1 %.
     assert min(shares) > (0.01 if split == "32k" else 0.03), shares
-    assert max(shares) < (0.25 if split == "32k" else 0.18), shares
+    assert max(shares) < (0.25 if split == "32k" else 0.2), shares
 
 
 @pytest.mark.parametrize("split", SIZES)

@@ -163,7 +163,7 @@ def test_what_probes_still_answer_is_dropped_a_tenth_of_each_type_at_most(
 
 @pytest.mark.slow
 def test_dropping_ends_when_the_limits_are_met(fair: RunStore, tmp_path: Path) -> None:
-    store = plant(copy_of(fair, tmp_path / "run"), lambda i: i % 11 == 0)
+    store = plant(copy_of(fair, tmp_path / "run"), lambda i: i % 7 == 3)
     outcome = refine(store, Settings(0, LENIENT))
     assert outcome.missed_at_first
     assert outcome.missed_at_last == ()
