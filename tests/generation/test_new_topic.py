@@ -89,6 +89,7 @@ def asked(model: FreeWriter) -> Counter[str]:
     return Counter(call.request.template for call in model.calls)
 
 
+@pytest.mark.slow
 def test_a_bank_has_all_parts_and_both_backends_can_use_it(tmp_path: Path) -> None:
     model = writer()
     told: list[str] = []

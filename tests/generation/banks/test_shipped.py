@@ -179,6 +179,7 @@ def test_few_sentences_of_threads_have_few_wordings(topic: str) -> None:
     assert len(few) <= 0.35 * len(sentences)
 
 
+@pytest.mark.slow
 @topics
 def test_the_linter_has_nothing_to_say(topic: str) -> None:
     path = FILES / "topics" / f"{topic}.yaml"

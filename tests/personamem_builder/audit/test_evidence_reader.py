@@ -75,6 +75,7 @@ def test_two_options_that_fit_are_no_answer(reader: EvidenceReader, asked: Asked
         assert found is None
 
 
+@pytest.mark.slow
 def test_reasons_are_found_where_the_topics_of_their_sessions_are_unknown(reader: EvidenceReader, asked: Asked) -> None:
     motives = [(q, e) for q, e in asked if q.question_type == "generalize_to_new_scenarios"]
     for question, evidence in motives:

@@ -46,6 +46,7 @@ def test_a_run_prints_its_measures_and_the_next_command(generated: Path, tmp_pat
     assert metadata == {"data": str(generated), "memory": "bm25", "store": str(tmp_path / "out")}
 
 
+@pytest.mark.slow
 def test_rules_read_what_was_found_and_fall_between_the_oracle_and_another_user(generated: Path) -> None:
     found = {
         system: measures(run(generated, system, "--answer", "rules", "--json"))
