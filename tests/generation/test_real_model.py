@@ -185,7 +185,7 @@ def check_counts(outcome: Outcome, stage: str, asked: int) -> None:
     assert all(failure.item and failure.reason for failure in failures)
     assert len({failure.item for failure in failures}) == len(failures)
     if not outcome.made(stage):
-        assert f"error: 0 of {asked} {stage} came out; the first: {failures[0]['reason']}" in outcome.err
+        assert f"error: 0 of {asked} {stage} came out; the first: {failures[0].reason}" in outcome.err
     elif failures and "error:" not in outcome.err:
         assert f"{len(failures)} {stage}" in outcome.err
     assert outcome.exit_code == (1 if outcome.store.failures() else 0)
