@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import numpy as np
+
 from generation.errors import UserError
 from generation.files import replacing
 from generation.records import QUESTION_TYPES
@@ -107,16 +109,7 @@ def _counts(rows: Iterable[QuestionRow], column: str) -> dict[int, int]:
 def _spread(values: Sequence[float]) -> Spread | None:
     if not values:
         return None
-    ordered = sorted(values)
-
-    def at(share: float) -> float:
-        """Return a quantile, between two values as much of each as their distance says."""
-        place = share * (len(ordered) - 1)
-        low = int(place)
-        high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
-
-    return Spread(*(at(quarter / 4) for quarter in range(5)))
+    return Spread(*np.percentile(values, (0, 25, 50, 75, 100)).tolist())
 
 
 def figures_text(figures: Sequence[SplitFigures]) -> str:

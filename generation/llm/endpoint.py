@@ -39,7 +39,7 @@ so long that there would be no second try."""
 DEFAULT_TIMEOUT: Final = 600.0
 """Seconds that one request may take: slow local servers and models that reason need many."""
 
-_DEFAULT_URL: Final = "https://api.openai.com/v1"
+DEFAULT_URL: Final = "https://api.openai.com/v1"
 
 
 class Endpoint:
@@ -71,9 +71,9 @@ class Endpoint:
         self._rate_limit = rate_limit or RateLimit(None, None)
         self._clock = clock
         self._sleep = sleep
-        address = address_of(os.environ.get("OPENAI_BASE_URL", "").strip() or _DEFAULT_URL)
+        address = address_of(os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_URL)
         if address is None:
-            raise UserError("OPENAI_BASE_URL is no http or https URL", f"such as {_DEFAULT_URL}")
+            raise UserError("OPENAI_BASE_URL is no http or https URL", f"such as {DEFAULT_URL}")
         self._shown_url = address.shown
         self._address = _chat_of(address)
         self._labels = EndpointLabels(self._shown_url, model, "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1")

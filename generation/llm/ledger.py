@@ -28,6 +28,9 @@ else:
 CallOutcome = Literal["ok", "repaired", "cut", "refusal", "rejected", "error"]
 """What came of a call: a good reply, a good one to a repair turn, or what was wrong with it."""
 
+ShareOf = Literal["persona_id", "topic"]
+"""By what calls are shared out."""
+
 _MOST_TOKENS: Final = 10**12  # of a call
 
 
@@ -124,7 +127,7 @@ class Ledger:
         self._number = 0  # of lines read
         self._spent = 0.0
         self._lines: dict[tuple[str, str], StageUsage] = {}
-        self._shares: dict[Literal["persona_id", "topic"], dict[int | str, Share]] = {"persona_id": {}, "topic": {}}
+        self._shares: dict[ShareOf, dict[int | str, Share]] = {"persona_id": {}, "topic": {}}
         self._readings: dict[str, Readings] = {}
         self._reserved: list[float] = []
         try:
@@ -244,7 +247,7 @@ class Ledger:
             self._read()
             return [replace(line, outcomes=dict(line.outcomes)) for line in self._lines.values()]
 
-    def shares(self, of: Literal["persona_id", "topic"]) -> dict[int | str, Share]:
+    def shares(self, of: ShareOf) -> dict[int | str, Share]:
         """Return what each user, or each topic, took."""
         with self._changed:
             self._read()
@@ -325,7 +328,7 @@ class Ledger:
             cost = price_of(call.model, call.prompt_tokens, call.reply_tokens, self._prices)
         self._spent += cost or 0.0
         line.cost = None if line.cost is None or cost is None else line.cost + cost
-        keys: dict[Literal["persona_id", "topic"], int | str | None]
+        keys: dict[ShareOf, int | str | None]
         keys = {"persona_id": call.persona_id, "topic": call.topic or None}
         for of, key in keys.items():
             if key is not None:

@@ -43,7 +43,9 @@ def _published(model: str) -> KnownPrice | None:
         from genai_prices import Usage, calc_price
     except ImportError:
         return None
-    url = os.environ.get("OPENAI_BASE_URL", "").strip() or "https://api.openai.com/v1"
+    from generation.llm.endpoint import DEFAULT_URL
+
+    url = os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_URL
     try:
         found = calc_price(Usage(input_tokens=_TOKENS, output_tokens=_TOKENS), model, provider_api_url=url)
     except LookupError:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from command_line import personamem
 from loopback_llm import LoopbackLLM, Reply, cut, error, rate_limited
 from scripted_model import broken, replies_of
-from small_runs import make_run, tiny_work
+from small_runs import TINY, make_run, tiny_work
 
 from generation.config import LLMConfig, Price
 from generation.errors import UserError
@@ -243,6 +245,27 @@ def test_another_model_reads_back_and_the_ledger_says_what_each_user_and_topic_c
     assert share.calls == len(server.requests) - generated.counts["fillers"]
     assert share.cost == pytest.approx(ledger.spent() - 4 * (11 * 1 + 7 * 2) / 1e6)
     assert work.fingerprint() != small().fingerprint()
+
+
+def test_the_command_says_what_was_paid_and_how_often_the_reader_disagreed(
+    serve: Serve, good: dict[str, str], tmp_path: Path
+) -> None:
+    serve(lambda body: Reply(good[first_prompt(body)]))
+    config = yaml.safe_load(TINY.read_text(encoding="utf-8"))
+    config |= {"personas": 1, "fillers": 4, "llm": {"prices": {"parrot": {"input": 1.0, "output": 2.0}}}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    command = ("generate", tmp_path / "mine.yaml", "--out", tmp_path / "run", "--backend", "openai:parrot")
+    told = personamem(*command)
+    assert told.exit_code == 0
+    assert f"cost: ${len(good) * (11 * 1 + 7 * 2) / 1e6:.2g}; {len(good)} calls, {len(good) * 11:,} prompt" in told.err
+    assert "by user: 0 $" in told.err
+    assert "by topic: " in told.err
+    assert "read back: the reader disagreed with the writer about 0 of " in told.err
+    assert "note: the reader was the writer" in told.err
+    again = json.loads(personamem(*command, "--json").out)
+    assert (again["calls"], again["disagreements"]) == (len(good), 0)
+    assert again["cost"] == pytest.approx(len(good) * 25 / 1e6)
+    assert list(again["cost_by_persona"]) == ["0"]
 
 
 def test_another_temperature_is_another_run_and_other_limits_are_not(
