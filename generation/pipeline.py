@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -216,6 +217,8 @@ class _Runner:
             for name in {*names.values(), *readers}
             if not name.is_offline
         }
+        self._open = ExitStack()
+        self._replies = self._open.enter_context(ReplyCache(store.folder / REPLIES)) if asked else None
         self._clients = {stage: self._client(stage, name, backends) for stage, name in names.items()}
 
     def _client(self, stage: str, name: BackendName, backends: Mapping[BackendName, Backend]) -> Client:
@@ -228,8 +231,9 @@ class _Runner:
         self, name: BackendName, stage: str, backends: Mapping[BackendName, Backend], reader: Client | None = None
     ) -> Client:
         assert self.ledger is not None
+        assert self._replies is not None
         account = Account(self.ledger, stage, name.model, self._work.config.llm.reply_tokens)
-        return Client(backends[name], ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account, reader)
+        return Client(backends[name], self._replies, ATTEMPTS, account, reader)
 
     def __enter__(self) -> _Runner:
         self._forget_failures()
@@ -241,6 +245,7 @@ class _Runner:
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
+        self._open.close()
 
     def _forget_failures(self) -> None:
         """Begin anew with the first stage that lacks something: what was paid for is in the cache of replies."""

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from filelock import FileLock
 
 from generation.errors import UserError
+from generation.interruption import is_stopping
 
 
 def _locked(path: Path) -> FileLock:
@@ -106,6 +107,13 @@ class ReplyCache:
         """Return when all is on the disk."""
         while self._soon:
             self._soon.popleft().result()
+
+    def __enter__(self) -> ReplyCache:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if not is_stopping():  # else a call under way may still have a reply to keep
+            self.close()
 
     def close(self) -> None:
         """Write what waits, and let go of the file."""

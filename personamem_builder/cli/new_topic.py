@@ -53,10 +53,11 @@ def new_topic(name: str, backend: str, out: Path | None, config: Path | None, bu
     ledger = Ledger(calls / LEDGER, prices, budget)
     ledger.require_prices([writer.model])
     account = Account(ledger, "new topic", writer.model, llm.reply_tokens)
-    client = Client(model, ReplyCache(calls / REPLIES), ATTEMPTS, account)
-    bank, faults, missing = write_topic(
-        client, name, lambda part: click.echo(f"written: {part}", err=True), llm.concurrency
-    )
+    with ReplyCache(calls / REPLIES) as replies:
+        client = Client(model, replies, ATTEMPTS, account)
+        bank, faults, missing = write_topic(
+            client, name, lambda part: click.echo(f"written: {part}", err=True), llm.concurrency
+        )
     for reason in missing:
         click.echo(f"missing: {reason}")
     if missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import Final, NamedTuple, TypeVar
 
 from generation.llm.backends import BackendName, make_backend
@@ -28,7 +29,7 @@ class ConnectedBackend(NamedTuple):
 
 
 class Clients:
-    """Makes the clients of a run.
+    """Makes the clients of a run; a context manager, which lets go of the replies that are kept.
 
     Args:
         store: The run; replies are kept in it, and calls written down.
@@ -48,6 +49,14 @@ class Clients:
         if budget is not None or models:
             self._ledger = Ledger(store.folder / LEDGER, work.prices(models), budget)
             self._ledger.require_prices(models)
+        self._open = ExitStack()
+        self._replies = self._open.enter_context(ReplyCache(store.folder / REPLIES)) if models else None
+
+    def __enter__(self) -> Clients:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._open.close()
 
     def connect(self, name: BackendName) -> ConnectedBackend:
         """Make a backend ready.
@@ -62,8 +71,9 @@ class Clients:
         if backend.name.is_offline:
             return Client(backend.backend)
         assert self._ledger is not None, "the backend was not named"
+        assert self._replies is not None
         account = Account(self._ledger, stage, backend.name.model, self._work.config.llm.reply_tokens)
-        return Client(backend.backend, ReplyCache(self._store.folder / REPLIES), ATTEMPTS, account)
+        return Client(backend.backend, self._replies, ATTEMPTS, account)
 
     def map(self, backend: ConnectedBackend, what: str, function: Callable[[T], S], tasks: Sequence[T]) -> Iterator[S]:
         """Yield what a function that asks a backend gives for each task, in order.

@@ -93,17 +93,17 @@ def _refine(store: RunStore, settings: Settings, config: Path | None, budget: fl
         return Refinement(old, old.missed_at_first, old.missed_at_last, is_new=False)
     names = [writer] if settings.rounds else []
     names += [parse_backend(settings.filter.model)] if settings.filter else []
-    clients = Clients(store, work, names, budget)
-    asked = [clients.connect(name) for name in names]  # what is missing is said before anything is trained
-    drafts = read_drafts(store, work, state.made)
     unwritten = 0
+    with Clients(store, work, names, budget) as clients:
+        asked = [clients.connect(name) for name in names]  # what is missing is said before anything is trained
+        drafts = read_drafts(store, work, state.made)
 
-    def rewrite_(chosen: Sequence[QuestionDraft], round_: int) -> None:
-        nonlocal unwritten
-        unwritten += rewrite(clients, asked[0], work, chosen, round_)
+        def rewrite_(chosen: Sequence[QuestionDraft], round_: int) -> None:
+            nonlocal unwritten
+            unwritten += rewrite(clients, asked[0], work, chosen, round_)
 
-    at_first, at_last = repair(drafts, settings.gates, settings.rounds, rewrite_)
-    no_context = apply_filter(clients, asked[-1], settings.filter, drafts) if settings.filter else None
+        at_first, at_last = repair(drafts, settings.gates, settings.rounds, rewrite_)
+        no_context = apply_filter(clients, asked[-1], settings.filter, drafts) if settings.filter else None
     if no_context is not None and no_context.all.dropped:
         at_last = missed_limits(drafts, settings.gates)
     first, last = (tuple(one.name for one in missed) for missed in (at_first, at_last))

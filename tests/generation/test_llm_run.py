@@ -103,6 +103,7 @@ def test_a_good_model_with_a_fault_in_every_tenth_answer_gives_all_items(
     assert generated.failures == []
     assert stages(tmp_path / "run") == stages(offline.folder)
     assert len(server.requests) > len(good)
+    assert not list((tmp_path / "run").glob("*.sqlite-*")), "the cache is closed: nothing changes the folder any more"
     # Every prompt was asked for until it had an answer, and no longer.
     assert set(begun) == set(good)
     assert max(begun.values()) == 2

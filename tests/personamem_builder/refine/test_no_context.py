@@ -120,6 +120,7 @@ def test_what_the_model_knows_is_dropped_and_votes_are_kept(serve: Serve, store:
     assert [len(set(orders)) for orders in reader.orders.values()] == [5] * len(questions)
     assert all(len(orders) == 5 for i, orders in reader.orders.items() if i % 4 < 3)
     assert server.keys == {KEY}
+    assert not list(store.folder.glob("*.sqlite-*")), "the cache is closed: nothing changes the folder any more"
     assert KEY.encode() not in b"".join(contents(store.folder).values())
 
     asked = refined.no_context
