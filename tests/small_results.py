@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from generation.records import QUESTION_TYPES
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.manifest import read_manifest
+from personamem_builder.results.answers import ScoredAnswer
+from personamem_builder.results.runs import Run
 
 DATE = "2026-11-27T10-11-12.123456"
 
@@ -104,3 +107,38 @@ def _line(task: str, row: Row, chosen: int | None) -> dict[str, Any]:
         "predictions": {"acc": letter, "acc_per_token": letter},
         "credits": {"acc": credit, "acc_per_token": credit},
     }
+
+
+def make_answers(credits: list[float], score: str = "acc", **changes: Any) -> dict[str, ScoredAnswer]:
+    """Two questions a persona, the types in turn."""
+    return {
+        f"q{i}": ScoredAnswer(
+            **{
+                "persona_id": i // 2,
+                "question_type": QUESTION_TYPES[i % 7],
+                "n_options": 4,
+                "credits": {score: credit},
+                "invalid": frozenset(),
+                "skipped": False,
+                "truncated": False,
+            }
+            | changes
+        )
+        for i, credit in enumerate(credits)
+    }
+
+
+def make_run(model: str, answers: Mapping[str, ScoredAnswer], **changes: Any) -> Run:
+    is_floor = model.startswith("floor")
+    fields: dict[str, Any] = {
+        "model": model,
+        "backend": "personamem-floor" if is_floor else "hf",
+        "model_args": (("policy" if is_floor else "pretrained", model),),
+        "task": "personamem_32k",
+        "data_digest": "abc",
+        "limit": None,
+        "date": DATE,
+        "path": Path("results.json"),
+        "answers": answers,
+    }
+    return Run(**(fields | changes))

@@ -175,18 +175,19 @@ def _printed(
     from personamem_builder.report.render import to_latex, to_markdown, to_text
 
     if form == "json":
-        values = {}
-        if content:
-            values = to_json(content.tables, content.sections, content.comparisons if with_comparisons else None)
+        values = to_json(content, with_comparisons=with_comparisons) if content else {}
         values |= {"persona_bench": bench_json(bench)} if bench else {}
         values |= {"unreadable": [error.message for error in unreadable]} if unreadable else {}
         return json.dumps(clean(values), indent=2, ensure_ascii=False)
     if content and form != "text":
         if bench:
             click.echo("note: results of PERSONA-Bench have text and JSON only, they are left out", err=True)
-        return clean_text((to_markdown if form == "markdown" else to_latex)(content.tables, content.comparisons))
+        write = to_markdown if form == "markdown" else to_latex
+        return clean_text(write(content.tables, content.comparisons, content.curves, content.settings))
     width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
-    parts = [to_text(content.tables, width, content.comparisons)] if content else []
+    parts = []
+    if content:
+        parts = [to_text(content.tables, width, content.comparisons, content.curves, content.settings)]
     return clean_text("\n\n".join([*parts, *([bench_text(bench)] if bench else [])]))
 
 

@@ -6,7 +6,7 @@ import importlib
 import io
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +18,7 @@ from generation.yaml_reading import read_yaml
 from personamem_builder.build.on_demand import recipe_of
 from personamem_builder.evaluation.journal import FILE_NAME
 from personamem_builder.evaluation.journal_lm import is_key_name
-from personamem_builder.evaluation.task_names import choose_tasks
+from personamem_builder.evaluation.task_names import check_one_split, choose_tasks
 from personamem_builder.evaluation.window import no_loglikelihood, scores_no_loglikelihood
 from personamem_builder.evaluation.wrapped_lm_eval import EvaluationRun
 
@@ -70,7 +70,7 @@ def prepare(args: Namespace) -> EvaluationRun:
                 f"--num_fewshot {config.num_fewshot}: {chosen.ours[0]} has no few-shot examples",
                 "leave it out; other tasks need a run of their own",
             )
-        _check_recipe(args)
+        _check_metadata(args, chosen.ours)
     if not config.output_path:
         args.output_path = _OUTPUT
     return EvaluationRun(folder, chosen.built_in, None if config.model == "personamem-floor" else journal)
@@ -131,8 +131,8 @@ def _read_config(args: Namespace) -> Any:
         raise UserError(f"lm-eval refuses the arguments: {error}", "personamem eval run --help lists them") from error
 
 
-def _check_recipe(args: Namespace) -> None:
-    """Refuse faulty `config` and `seed` before a model is loaded, and keep the model's own seed from the data.
+def _check_metadata(args: Namespace, tasks: Sequence[str]) -> None:
+    """Refuse faulty `config`, `seed` and `split` before a model is loaded, and keep the model's own seed from the data.
 
     lm-eval copies the model's arguments to the metadata, where a task cannot tell one seed from the other.
     """
@@ -143,6 +143,8 @@ def _check_recipe(args: Namespace) -> None:
     if not given and args.config:
         given = EvaluatorConfig.load_yaml_config(args.config).get("metadata")
     metadata = simple_parse_args_string(given) if isinstance(given, str) else dict(given or {})
+    if "split" in metadata:
+        check_one_split(tasks, metadata["split"])
     recipe = recipe_of(metadata)
     if recipe is not None:
         args.metadata = {**metadata, "seed": recipe.seed}

@@ -21,8 +21,15 @@ from personamem_builder.dataset.contexts import ContextStore, open_contexts
 from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.locate import remote_contexts
 from personamem_builder.evaluation import chat, scoring
+from personamem_builder.evaluation.instruction import last_turn, wants_explanation
 from personamem_builder.evaluation.responses import outcome_of
-from personamem_builder.evaluation.task_data import find_source, read_rows, record_source, without_history
+from personamem_builder.evaluation.task_data import (
+    asked_split,
+    find_source,
+    read_rows,
+    record_source,
+    without_history,
+)
 from personamem_builder.evaluation.window import (
     Overlength,
     Window,
@@ -59,23 +66,30 @@ _HIGHER_IS_BETTER: Final = {
 class PersonaMemTask(ConfigurableTask):
     """Questions about a shared history, given to the model as true chat messages.
 
-    The YAML file sets what lm-eval knows: the split (`test_split`), the last user turn (`doc_to_text`), the options
+    The YAML file sets what lm-eval knows: a split (`test_split`), the last user turn (`doc_to_text`), the options
     (`doc_to_choice`), the output type, and `dataset_kwargs: {context: none}` for a run without the history.
     `--metadata` takes:
 
     - `data`, `revision`: where the dataset is, see `resolve_data`;
     - or `repo`, `revision`: where on the Hub it is, whatever folders there are here, see `hub_source`;
     - or `config`, `seed`: what to make it from, see `fresh_source`;
+    - `split`: a split of the dataset in place of the file's own, see `asked_split`;
     - `subset`: a file that names the questions to ask, see `read_subset`; all of the split by default;
     - `memory`: what is shown before the question, with `settings`, `k` and `store`, see `memory.conditions`; the user's
       whole history by default;
     - `overlength`: what happens to questions too long for the model: `error` (default), `skip` (they count as wrong)
       or `left` (lm-eval cuts them from the left);
-    - `roles`: `normalised` (default), `no_system` or `verbatim`, see `chat.build_messages`.
+    - `roles`: `normalised` (default), `no_system` or `verbatim`, see `chat.build_messages`;
+    - `instruction`: a file with an instruction in place of the task file's, see `last_turn`;
+    - `explain`: whether the model is asked for a brief explanation before its letter (false by default).
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
         config = {key: value for key, value in config.items() if key != "class"}
+        metadata, own = config.get("metadata") or {}, str(config["doc_to_text"])
+        config["test_split"] = asked_split(metadata, config["test_split"])
+        self._explain = wants_explanation(metadata, own, config["task"])
+        config["doc_to_text"] = last_turn(metadata, own, config["task"])
         self._overlong: set[str] = set()
         self._option_tokens: dict[tuple[int, int], int] = {}
         self._contexts: Callable[[], ContextStore] | None = None
@@ -128,6 +142,10 @@ class PersonaMemTask(ConfigurableTask):
         # Without a history, prompts of a task share what its template puts first.
         group = (self.condition.group(doc) if self.with_context else "") or self.config.task
         return chat.PromptRef(digest, group, partial(self.messages, doc, instruction), templated)
+
+    def doc_to_text(self, doc: QuestionRow, doc_to_text: Any = None) -> Any:
+        """Return the last user turn: the question, and where they are shown the instruction and the options."""
+        return super().doc_to_text({**doc, "explain": self._explain}, doc_to_text)
 
     def messages(self, doc: QuestionRow, system_instruction: str | None = None) -> list[Message]:
         """Return the message list of one question, as a chat endpoint gets it."""
@@ -213,7 +231,8 @@ class PersonaMemTask(ConfigurableTask):
     def answers_shaped_by(self) -> list[Any]:
         """What shapes the answers beside the requests themselves, some of which only stand for a prompt."""
         question = self.config.doc_to_text
-        return [self.source.digest, self.VERSION, question if isinstance(question, str) else question.__qualname__]
+        words = question if isinstance(question, str) else question.__qualname__
+        return [self.source.digest, self.VERSION, words, *(["explain"] if self._explain else [])]
 
     # ---- scores
 

@@ -19,6 +19,18 @@ from personamem_builder.subset import read_subset
 _log = logging.getLogger("lm_eval.personamem")
 
 
+def asked_split(metadata: dict[str, Any], own: str) -> str:
+    """Return the split that a task asks: the key `split` of its metadata, else its task file's own.
+
+    Raises:
+        UserError: It is no name.
+    """
+    split = metadata.get("split", own)
+    if not isinstance(split, str) or not split:
+        raise UserError(f"--metadata split={split!r} is no name of a split", 'e.g. \'{"split": "10blocks"}\'')
+    return split
+
+
 def find_source(metadata: dict[str, Any], split: str, task: str) -> DataSource:
     """Return the dataset that a task's metadata name; where it is made from a recipe, they get to say which."""
     if metadata.get("repo"):

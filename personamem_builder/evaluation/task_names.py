@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import glob
+import json
+import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from generation.errors import UserError
+from personamem_builder.schema import SPLITS
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,30 @@ def choose_tasks(given: Any, include_path: Any) -> ChosenTasks:
     }
     elsewhere = bool(paths) or any(leaf not in index for leaf in output_types)
     return ChosenTasks([*_not_covered(leaves), *paths], output_types, built_in or elsewhere)
+
+
+def task_of_split(split: str) -> str:
+    """Return the task that asks a split, with the metadata that it needs, as a command line has them."""
+    if split in SPLITS:
+        return f"personamem_{split}"
+    return f"personamem_{SPLITS[0]} --metadata {shlex.quote(json.dumps({'split': split}))}"
+
+
+def check_one_split(tasks: Iterable[str], split: object) -> None:
+    """Refuse tasks that would ask the same: those that differ only in their file's split, which another replaces.
+
+    Raises:
+        UserError: Two do.
+    """
+    seen: dict[str, str] = {}
+    for task in tasks:
+        setting = re.sub("|".join(f"_{own}" for own in SPLITS), "", task, count=1)
+        if setting in seen:
+            raise UserError(
+                f"--metadata split={split}: {seen[setting]} and {task} would ask the same questions",
+                f"name one of them: --tasks {seen[setting]}",
+            )
+        seen[setting] = task
 
 
 def _split(given: Any) -> list[str]:

@@ -50,7 +50,7 @@ class Clients:
             self._ledger = Ledger(store.folder / LEDGER, work.prices(models), budget)
             self._ledger.require_prices(models)
         self._open = ExitStack()
-        self._replies = self._open.enter_context(ReplyCache(store.folder / REPLIES)) if models else None
+        self._replies: ReplyCache | None = None
 
     def __enter__(self) -> Clients:
         return self
@@ -71,7 +71,8 @@ class Clients:
         if backend.name.is_offline:
             return Client(backend.backend)
         assert self._ledger is not None, "the backend was not named"
-        assert self._replies is not None
+        if self._replies is None:
+            self._replies = self._open.enter_context(ReplyCache(self._store.folder / REPLIES))
         account = Account(self._ledger, stage, backend.name.model, self._work.config.llm.reply_tokens)
         return Client(backend.backend, self._replies, ATTEMPTS, account)
 

@@ -22,6 +22,8 @@ from personamem_builder.report.calibration import calibration
 from personamem_builder.report.choices import letters, states, stereotypes
 from personamem_builder.schema import QuestionRow
 
+_SHOWING_OPTIONS: Final = ("_letters", "_generate")
+
 _DATASET_NEEDED: Final = ("sessions", "tokens", "position", "updates", "topics", "stereotypes", "states")
 
 
@@ -60,6 +62,12 @@ def analyse(
     return [types(entries), *by_question, calibration(entries), letters(entries, shows_options=shows_options)]
 
 
-def primary_score(scores: Sequence[str]) -> str:
-    """Return the score that analyses look at: `acc` or `robust` where there is one of them."""
-    return next((score for score in ("acc", "robust") if score in scores), scores[0])
+def shows_options(task: str) -> bool:
+    """Say whether a task shows the options with their letters."""
+    return any(part in task for part in _SHOWING_OPTIONS)
+
+
+def primary_score(scores: Sequence[str], task: str) -> str:
+    """Return the score of a task that counts: the paper's where the options are not shown, else `acc` or `robust`."""
+    wanted = ("acc", "robust") if shows_options(task) else ("acc_per_token", "acc")
+    return next((score for score in wanted if score in scores), scores[0])

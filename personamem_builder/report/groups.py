@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -101,8 +102,11 @@ def group_runs(runs: Sequence[Run]) -> list[RunGroup]:
     return groups
 
 
-def _split_rank(task: str) -> int:
-    return next((rank for rank, split in enumerate(SPLITS) if f"_{split}" in task), len(SPLITS))
+def _split_rank(task: str) -> tuple[int, int]:
+    """Put the splits of the paper first, shortest first, then those of a number of sessions."""
+    blocks = re.search(r"_(\d+)blocks", task)
+    rank = next((rank for rank, split in enumerate(SPLITS) if f"_{split}" in task), len(SPLITS))
+    return rank, int(blocks[1]) if blocks else 0
 
 
 def memory_mark(run: Run) -> str:

@@ -17,23 +17,32 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
                  "hard_file": str | null,
                  "quoted": [{"system": str, "score": float, "source": str, "types": {QUESTION_TYPE: float}}],
                  "notes": [str],
-                 "analyses": [{"name": str, "title": str, "unit": str, "bins": [str],
-                               "series": [{"model": str, "floor": bool, "values": [ESTIMATE | null]}],
-                               "expected": [float | null], "expects": str, "note": str, "remarks": [str]}],
+                 "analyses": [ANALYSIS],
                  "left_out": [{"name": str, "title": str, "reason": str}]}],
+     "curves": [ANALYSIS],
+     "settings": [{"model": str, "split": str, "data_digest": str | null,
+                   "settings": [{"name": str, "score": str, "overall": ESTIMATE,
+                                 "types": {QUESTION_TYPE: ESTIMATE | null}}],
+                   "pairs": [{"first": str, "second": str, "difference": ESTIMATE, "wins": int, "losses": int,
+                              "mcnemar_p": float, "holm_p": float}]}],
      "comparisons": [{"task": str, "data_digest": str | null, "score": str, "first": str, "second": str,
                       "difference": ESTIMATE, "wins": int, "losses": int, "ties": int,
                       "mcnemar_p": float, "notes": [str],
                       "types": {QUESTION_TYPE: {"difference": ESTIMATE, "wins": int, "losses": int,
                                                 "mcnemar_p": float, "holm_p": float} | null}}],
      "unreadable": [str]}
+    ANALYSIS = {"name": str, "title": str, "unit": str, "bins": [str],
+                "series": [{"model": str, "floor": bool, "values": [ESTIMATE | null]}],
+                "expected": [float | null], "expects": str, "note": str, "remarks": [str]}
     ESTIMATE = {"value": float, "low": float | null, "high": float | null, "n": int, "clusters": int}
 
 `memory` is what was shown of conversations: `full`, another value of `--metadata memory=…`, or a system. `limit` is
 the number of questions of partial runs, null for whole ones. `types` has all seven types, null for one without
 questions. `low` and `high` are the 95 % interval, null for one persona and for chance, whose row comes first (`model`
-"chance", `score` null, `floor` true). `computed` rows are in no results file. `analyses` and `left_out` are there
-where analyses were made, a value of a series for each bin; `comparisons` where they were asked for. `failed_rate` is
+"chance", `score` null, `floor` true). `computed` rows are in no results file. A series of an analysis has a
+value for each bin; `curves` are accuracy over
+sessions, a bin for each number of them, and `settings` the models that were run in several; `comparisons` are there
+where they were asked for. `failed_rate` is
 the share of the questions asked to which no answer came: they count nowhere else, and where all failed there is no
 `overall`. `cut_rate`, `refused_rate` and `invalid_rate` are shares of the answers; `flags` names those of the four
 above 5 %. `unreadable` is there where results could not be read: what is wrong with them. A breaking change raises
@@ -42,12 +51,13 @@ the version.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from personamem_builder.report.breakdown import Analysis, LeftOut
 from personamem_builder.report.compare import Comparison, TypeDifference
-from personamem_builder.report.report import Section
+from personamem_builder.report.one_model import ModelSettings
+from personamem_builder.report.report import Report
 from personamem_builder.report.rows import ScoreRow
 from personamem_builder.report.table import ScoreTable
 from personamem_builder.statistics import Estimate
@@ -59,20 +69,22 @@ _COMPARED: Final = ("chance_corrected", "context_gain", "oracle_gap", "paired_di
 _SHARES: Final = ("failed", "cut", "refused", "invalid", "skipped", "truncated")
 
 
-def to_json(
-    tables: Sequence[ScoreTable], sections: Sequence[Section] = (), comparisons: Sequence[Comparison] | None = None
-) -> dict[str, Any]:
-    """Return the JSON form that the module docstring defines, with analyses and comparisons where they were made."""
-    form: dict[str, Any] = {
-        "schema_version": JSON_SCHEMA_VERSION,
-        "tables": [_table_to_json(table) for table in tables],
-    }
-    for table, section in zip(form["tables"], sections, strict=False):
+def to_json(report: Report, *, with_comparisons: bool = False) -> dict[str, Any]:
+    """Return the JSON form that the module docstring defines."""
+    form: dict[str, Any] = {"schema_version": JSON_SCHEMA_VERSION, "tables": []}
+    for section in report.sections:
         made = [result for result in section.results if isinstance(result, Analysis)]
-        table["analyses"] = [_analysis_to_json(analysis, section.floors) for analysis in made]
-        table["left_out"] = [result._asdict() for result in section.results if isinstance(result, LeftOut)]
-    if comparisons is not None:
-        form["comparisons"] = [_comparison_to_json(comparison) for comparison in comparisons]
+        form["tables"].append(
+            _table_to_json(section.table)
+            | {
+                "analyses": [_analysis_to_json(analysis, section.floors) for analysis in made],
+                "left_out": [result._asdict() for result in section.results if isinstance(result, LeftOut)],
+            }
+        )
+    form["curves"] = [_analysis_to_json(curve, report.floors) for curve in report.curves]
+    form["settings"] = [_settings_to_json(model) for model in report.settings]
+    if with_comparisons:
+        form["comparisons"] = [_comparison_to_json(comparison) for comparison in report.comparisons]
     return form
 
 
@@ -100,6 +112,33 @@ def _analysis_to_json(analysis: Analysis, floors: frozenset[str]) -> dict[str, A
         "expected": list(analysis.expected),
         **{name: getattr(analysis, name) for name in ("expects", "note")},
         "remarks": list(analysis.remarks),
+    }
+
+
+def _settings_to_json(model: ModelSettings) -> dict[str, Any]:
+    return {
+        **{name: getattr(model, name) for name in ("model", "split", "data_digest")},
+        "settings": [
+            {
+                "name": one.name,
+                "score": one.score,
+                "overall": one.overall._asdict(),
+                "types": {kind: _estimate_to_json(value) for kind, value in one.types.items()},
+            }
+            for one in model.settings
+        ],
+        "pairs": [
+            {
+                "first": pair.first,
+                "second": pair.second,
+                "difference": pair.difference._asdict(),
+                "wins": pair.mcnemar.better,
+                "losses": pair.mcnemar.worse,
+                "mcnemar_p": pair.mcnemar.p,
+                "holm_p": pair.holm_p,
+            }
+            for pair in model.pairs
+        ],
     }
 
 

@@ -13,7 +13,7 @@ import jinja2
 from generation.files import replacing
 from generation.reading import clean_text
 from personamem_builder.markup import markup_environment
-from personamem_builder.report import draw, render
+from personamem_builder.report import columns, draw, render
 from personamem_builder.report.breakdown import FEW, Analysis, LeftOut
 from personamem_builder.report.compare import in_words
 from personamem_builder.report.numbers import percent
@@ -39,7 +39,7 @@ def to_html(report: Report) -> str:
     The same report gives the same text.
     """
     # Names of files and texts of datasets may hold what no encoder takes.
-    return clean_text(_environment().get_template(_PAGE).render(report=report, plots=_plots))
+    return clean_text(_environment().get_template(_PAGE).render(report=report, plots=_plots, plot_of=_plot))
 
 
 def write_plots(report: Report, folder: Path) -> list[Path]:
@@ -50,14 +50,22 @@ def write_plots(report: Report, folder: Path) -> list[Path]:
     """
     template = _environment().get_template(_PLOT)
     written = []
+    for name, plot in _pictures(report):
+        path = folder / f"{name}.svg"
+        with replacing(path) as part:
+            part.write_text(clean_text(template.render(plot=plot)), encoding="utf-8")
+        write_png(plot.drawing, path.with_suffix(".png"))
+        written.append(path)
+    return written
+
+
+def _pictures(report: Report) -> Iterator[tuple[str, Plot]]:
+    """Yield every plot of a report, with what its file is called."""
     for section, stem in zip(report.sections, _stems(report), strict=True):
         for plot in _plots(section, titled=True):
-            path = folder / f"{stem}-{plot.analysis.name}.svg"
-            with replacing(path) as part:
-                part.write_text(clean_text(template.render(plot=plot)), encoding="utf-8")
-            write_png(plot.drawing, path.with_suffix(".png"))
-            written.append(path)
-    return written
+            yield f"{stem}-{plot.analysis.name}", plot
+    for curve in report.curves:
+        yield _file_name(curve.name), _plot(curve, report.floors, titled=True)
 
 
 def _stems(report: Report) -> Iterator[str]:
@@ -67,8 +75,12 @@ def _stems(report: Report) -> Iterator[str]:
     for section in report.sections:
         task = section.table.task
         seen[task] += 1
-        name = "".join(char if char.isalnum() or char in "-_." else "-" for char in task)
+        name = _file_name(task)
         yield f"{name}-{seen[task]}" if many[task] > 1 else name
+
+
+def _file_name(name: str) -> str:
+    return "".join(char if char.isalnum() or char in "-_." else "-" for char in name)
 
 
 def _plots(section: Section, *, titled: bool = False) -> list[Plot]:
@@ -76,7 +88,7 @@ def _plots(section: Section, *, titled: bool = False) -> list[Plot]:
     return [_plot(one, section.floors, titled) for one in made if any(any(v) for v in one.series.values())]
 
 
-def _plot(analysis: Analysis, floors: frozenset[str], titled: bool) -> Plot:
+def _plot(analysis: Analysis, floors: frozenset[str], titled: bool = False) -> Plot:
     drawn = draw.shown(analysis, floors)
     return Plot(
         analysis,
@@ -89,6 +101,8 @@ def _plot(analysis: Analysis, floors: frozenset[str], titled: bool) -> Plot:
 @cache
 def _environment() -> jinja2.Environment:
     environment = markup_environment(Path(__file__).parent)
-    environment.globals.update(render=render, percent=percent, few=FEW, colours=draw.COLOURS, in_words=in_words)
+    environment.globals.update(
+        render=render, columns=columns, percent=percent, few=FEW, colours=draw.COLOURS, in_words=in_words
+    )
     environment.tests["left_out"] = lambda result: isinstance(result, LeftOut)
     return environment

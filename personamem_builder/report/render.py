@@ -6,10 +6,19 @@ import io
 import re
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from personamem_builder.report.columns import (
+    PAIRS_LEGEND,
+    Column,
+    curve_columns,
+    pair_columns,
+    setting_columns,
+    settings_title,
+)
 from personamem_builder.report.compare import Comparison, in_words
 from personamem_builder.report.numbers import p_text, percent
+from personamem_builder.report.one_model import SCORES
 from personamem_builder.report.published import PublishedScore
 from personamem_builder.report.rows import ScoreRow
 from personamem_builder.report.table import ScoreTable
@@ -18,6 +27,9 @@ from personamem_builder.schema import SHORT_TYPES
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
+
+    from personamem_builder.report.breakdown import Analysis
+    from personamem_builder.report.one_model import ModelSettings
 
 _NAME_WIDTH = 24
 _GAP = 2
@@ -35,15 +47,13 @@ _ORACLE = "To oracle = how much more the same model scores with the evidence alo
 _GAIN = "Context gain = (a - a0) / (1 - a0), with a0 the score of the same model without context."
 
 
-class Column(NamedTuple):
-    """A column of a table as text: what stands over it, and what it says of each row."""
-
-    head: str
-    cells: list[str]
-
-
-def to_markdown(tables: Sequence[ScoreTable], comparisons: Sequence[Comparison] = ()) -> str:
-    """Return GitHub Markdown: a heading, a table, its legend and its notes for each table, then the comparisons."""
+def to_markdown(
+    tables: Sequence[ScoreTable],
+    comparisons: Sequence[Comparison] = (),
+    curves: Sequence[Analysis] = (),
+    settings: Sequence[ModelSettings] = (),
+) -> str:
+    """Return GitHub Markdown: a heading, a table, its legend and its notes for each table, then all that joins them."""
     parts = []
     for table in tables:
         parts += [
@@ -53,6 +63,11 @@ def to_markdown(tables: Sequence[ScoreTable], comparisons: Sequence[Comparison] 
         ]
         if notes := [*table.notes, *quoted_lines(table.quoted)]:
             parts.append("\n".join(f"- {_markdown(note)}" for note in notes))
+    for curve in curves:
+        parts += [f"### {_markdown(curve.title)}", _markdown_table(curve_columns(curve), left=1), curve.note]
+    for model in settings:
+        parts += [f"### {_markdown(settings_title(model))}", _markdown_table(setting_columns(model))]
+        parts += [_markdown_table(pair_columns(model)), PAIRS_LEGEND]
     for comparison in comparisons:
         parts.append(f"### {_markdown(comparison_title(comparison))}")
         parts.append(_markdown(" ".join([*in_words(comparison), *comparison.notes])))
@@ -62,7 +77,12 @@ def to_markdown(tables: Sequence[ScoreTable], comparisons: Sequence[Comparison] 
     return "\n\n".join(parts)
 
 
-def to_latex(tables: Sequence[ScoreTable], comparisons: Sequence[Comparison] = ()) -> str:
+def to_latex(
+    tables: Sequence[ScoreTable],
+    comparisons: Sequence[Comparison] = (),
+    curves: Sequence[Analysis] = (),
+    settings: Sequence[ModelSettings] = (),
+) -> str:
     """Return LaTeX tables for the package booktabs, each after a comment that says what it is."""
     parts = []
     for table in tables:
@@ -71,18 +91,29 @@ def to_latex(tables: Sequence[ScoreTable], comparisons: Sequence[Comparison] = (
         chosen += [column for column in lost if any(row.shares[column.head] for row in table.rows)]
         parts.append(_latex_table(title(table), chosen, left=2))
         parts += [rf"\par{{\footnotesize {_latex(note)}}}" for note in table.notes if note.startswith(FLAG)]
+    parts += [_latex_table(curve.title, curve_columns(curve), left=1) for curve in curves]
+    for model in settings:
+        parts += [_latex_table(settings_title(model), own(model), left=2) for own in (setting_columns, pair_columns)]
     parts += [_latex_table(comparison_title(one), comparison_columns(one), left=1) for one in comparisons]
     return "\n\n".join(parts)
 
 
-def to_text(tables: Sequence[ScoreTable], width: int, comparisons: Sequence[Comparison] = ()) -> str:
-    """Return tables for a terminal, then comparisons.
+def to_text(
+    tables: Sequence[ScoreTable],
+    width: int,
+    comparisons: Sequence[Comparison] = (),
+    curves: Sequence[Analysis] = (),
+    settings: Sequence[ModelSettings] = (),
+) -> str:
+    """Return tables for a terminal, then what joins them, then comparisons.
 
     Args:
         tables: What to show.
         width: Columns of the terminal. Where a table is wider, the question types get a table of their
             own, and where that is wider still, intervals go below the values.
-        comparisons: What to show below.
+        comparisons: What to show at the end.
+        curves: Accuracy over sessions.
+        settings: Models in their settings.
 
     Returns:
         Plain text; lines may be folded where the terminal is very narrow.
@@ -101,6 +132,17 @@ def to_text(tables: Sequence[ScoreTable], width: int, comparisons: Sequence[Comp
         console.print(legend(table))
         for note in [*table.notes, *quoted_lines(table.quoted)]:
             console.print(f"note: {note}")
+        console.print()
+    for curve in curves:
+        console.print(curve.title)
+        console.print(_grid(_fitting(curve_columns(curve), width)))
+        console.print(curve.note)
+        console.print()
+    for model in settings:
+        console.print(settings_title(model))
+        for chosen in (setting_columns(model), pair_columns(model)):
+            console.print(_grid(_fitting(chosen, width)))
+        console.print(PAIRS_LEGEND)
         console.print()
     for comparison in comparisons:
         console.print(comparison_title(comparison))
@@ -242,6 +284,13 @@ def _stack(columns: Sequence[Column]) -> list[Column]:
     return [Column(f"{models.head}\n{scores.head}", labels), *below]
 
 
+def _fitting(columns: list[Column], width: int) -> list[Column]:
+    """Return columns with intervals below the values where they are wider than the terminal."""
+    if _width(columns) <= width:
+        return columns
+    return [Column(head, [cell.replace(" [", "\n[") for cell in cells]) for head, cells in columns]
+
+
 def _names(table: ScoreTable) -> list[Column]:
     return [
         Column("model", [f"{row.label} {FLAG}" if row.flags else row.label for row in table.rows]),
@@ -298,5 +347,7 @@ def legend(table: ScoreTable) -> str:
     lost = [text for name, text in _LOST.items() if any(row.shares[name] for row in table.rows)]
     lost += [_INVALID] if lost else []
     gain = _GAIN if has_gain else ""
-    parts = [_UNITS, _CORRECTED, gain, oracle, hard, *lost, _EFFECTIVE, f"Question types: {_LEGEND}"]
+    named = dict.fromkeys(row.score for row in table.rows if row.score in SCORES)
+    scores = "; ".join(SCORES[name] for name in named if name) + "." if len(named) > 1 else ""
+    parts = [_UNITS, scores, _CORRECTED, gain, oracle, hard, *lost, _EFFECTIVE, f"Question types: {_LEGEND}"]
     return " ".join(part for part in parts if part)

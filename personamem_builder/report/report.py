@@ -9,20 +9,19 @@ from typing import Final
 
 from generation.errors import UserError
 from generation.reading import clean_text
-from personamem_builder.report.analysis import analyse, primary_score
+from personamem_builder.report.analysis import analyse, primary_score, shows_options
 from personamem_builder.report.breakdown import TITLES, Analysis, LeftOut, ModelEntry, Result
 from personamem_builder.report.compare import Comparison, compare
+from personamem_builder.report.curve import session_curves
 from personamem_builder.report.floors import compute_floors
 from personamem_builder.report.groups import RunGroup, group_runs
+from personamem_builder.report.one_model import ModelSettings, settings_of_models
 from personamem_builder.report.question_columns import Questions
 from personamem_builder.report.rows import HardQuestions
 from personamem_builder.report.table import ScoreTable, build_table, published_for
 from personamem_builder.results.runs import Run
 from personamem_builder.statistics import Estimate
 from personamem_builder.subset import read_subset
-
-_SHOWING_OPTIONS: Final = ("_letters", "_generate")
-"""What is in the names of tasks that show the options with their letters."""
 
 _BEST_FLOORS: Final = 3
 
@@ -45,11 +44,23 @@ class Section:
 
 @dataclass(frozen=True)
 class Report:
-    """Sections by table, shortest split first; comparisons of two models, where asked for; and what was left out."""
+    """All that a report says.
+
+    Attributes:
+        sections: By table, shortest split first.
+        comparisons: Of two models, where asked for.
+        notes: What was left out, and what else a reader should know.
+        curves: Accuracy over sessions, where there are splits of several numbers of sessions.
+        settings: Models that were run in several settings.
+        floors: Which series of the curves are floors.
+    """
 
     sections: Sequence[Section]
     comparisons: Sequence[Comparison]
     notes: Sequence[str]
+    curves: Sequence[Analysis] = ()
+    settings: Sequence[ModelSettings] = ()
+    floors: frozenset[str] = frozenset()
 
     @property
     def tables(self) -> list[ScoreTable]:
@@ -80,9 +91,17 @@ def make_report(
     groups = group_runs(runs)
     floors = [_floors(group, questions) for group in groups]
     hards = _hard_parts(groups, hard)
-    sections = [_section(group, own, part, questions) for group, own, part in zip(groups, floors, hards, strict=True)]
+    entries = [_entries(group, own) for group, own in zip(groups, floors, strict=True)]
+    sections = [_section(*parts, questions) for parts in zip(groups, floors, hards, entries, strict=True)]
     everyone = [replace(group, runs=[*group.runs, *own]) for group, own in zip(groups, floors, strict=True)]
-    return Report(sections, compare(everyone, *pair) if pair else [], notes)
+    return Report(
+        sections,
+        compare(everyone, *pair) if pair else [],
+        notes,
+        session_curves(zip(groups, entries, strict=True)),
+        settings_of_models(groups),
+        frozenset(entry.label for own in entries for entry in own if entry.is_floor),
+    )
 
 
 def _floors(group: RunGroup, questions: Questions) -> list[Run]:
@@ -90,14 +109,19 @@ def _floors(group: RunGroup, questions: Questions) -> list[Run]:
     return [] if rows is None else compute_floors(group.runs, rows)
 
 
-def _section(group: RunGroup, floors: Sequence[Run], hard: HardQuestions | None, questions: Questions) -> Section:
+def _section(
+    group: RunGroup,
+    floors: Sequence[Run],
+    hard: HardQuestions | None,
+    entries: Sequence[ModelEntry],
+    questions: Questions,
+) -> Section:
     quoted, first = published_for(group), group.runs[0]
     table = build_table(group, floors, hard, quoted)
     source = questions.sources.get(first.data_digest or "")
     if quoted and (source is None or not source.is_official):
         about = "" if source is None else ", while this table is on other questions"
         table.notes.append(f"The quoted scores are on the official release{about}.")
-    entries = _entries(group, floors)
     results: list[Result] = [LeftOut(name, title, "no question was answered") for name, title in TITLES.items()]
     if entries:
         results = analyse(
@@ -105,7 +129,7 @@ def _section(group: RunGroup, floors: Sequence[Run], hard: HardQuestions | None,
             questions.of(first),
             split=first.split,
             lacking=questions.lacking.get(first.data_digest or "", ""),
-            shows_options=any(part in first.task for part in _SHOWING_OPTIONS),
+            shows_options=shows_options(first.task),
         )
     return Section(table, headline(table), results, frozenset(entry.label for entry in entries if entry.is_floor))
 
@@ -125,12 +149,12 @@ def _entries(group: RunGroup, floors: Sequence[Run]) -> list[ModelEntry]:
 
 def _entry(group: RunGroup, run: Run, *, is_floor: bool) -> ModelEntry:
     bare = " (no context)" if not run.has_context else ""
-    return ModelEntry(group.label(run) + bare, run.answers, primary_score(run.scores), is_floor)
+    return ModelEntry(group.label(run) + bare, run.answers, primary_score(run.scores, run.task), is_floor)
 
 
 def _best_first(runs: Sequence[Run]) -> list[Run]:
     def mean(run: Run) -> float:
-        score = primary_score(run.scores)
+        score = primary_score(run.scores, run.task)
         return sum(answer.credits[score] for answer in run.answers.values()) / len(run.answers)
 
     return sorted(runs, key=lambda run: (-mean(run), run.model, run.model_args))
@@ -145,7 +169,7 @@ def headline(table: ScoreTable) -> Analysis:
     scores: dict[str, list[str]] = {}
     for row in rows:
         scores.setdefault(row.label, []).append(row.score or "")
-    rows = [row for row in rows if row.score == primary_score(scores[row.label])]
+    rows = [row for row in rows if row.score == primary_score(scores[row.label], table.task)]
     best = [row for row in rows if row.is_floor][:_BEST_FLOORS]
     rows = [*(row for row in rows if not row.is_floor), *best]
     quoted = [Estimate(one.score, None, None, 0, 0) for one in table.quoted]

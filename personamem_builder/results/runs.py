@@ -93,7 +93,7 @@ class Run:
         model: What people call the model: `floor: POLICY`, or its name or path.
         backend: lm-eval's name of the kind of model, such as `hf`.
         model_args: Arguments of the backend and what else shapes the prompt, sorted by name.
-        task: Name of the lm-eval task.
+        task: Name of the lm-eval task, with the split that it asked.
         data_digest: Digest of the data that the task read; None where the results do not say.
         limit: lm-eval's `--limit` (a number of questions or a fraction below 1), or the number of questions that
             `--samples` chose, or that have answers where some are missing; None for a whole run.
@@ -184,6 +184,9 @@ class _Metadata(BaseModel):
     data_digest: str | None = None
     roles: str | None = None
     overlength: str | None = None
+    split: str | None = None
+    instruction_sha256: str | None = None
+    explain: bool = False
     subset: str = ""
     subset_size: Count = 0
     subset_sha256: str | None = None
@@ -308,8 +311,10 @@ def _run(
         model_args=results.settings(
             roles=None if metadata.roles == "normalised" else metadata.roles,
             overlength="left" if metadata.overlength == "left" else None,
+            instruction=metadata.instruction_sha256 and metadata.instruction_sha256[:8],
+            explain="true" if metadata.explain else None,
         ),
-        task=task,
+        task=_named_after_split(task, metadata.split),
         data_digest=None if metadata.data_digest is None else printable(metadata.data_digest),
         # A --limit beyond the last question leaves none out.
         limit=None if everything else results.config.limit or _chosen(count) or (len(answers) if missing else None),
@@ -319,9 +324,19 @@ def _run(
         subset=_subset(metadata),
         shown=_memory_shown(metadata),
         data=metadata.data,
-        split=config.test_split or next((split for split in SPLITS if f"_{split}" in task), None),
+        split=config.test_split or _split_in(task),
         failed={question_id: answer for question_id, answer in answers.items() if question_id not in given},
     )
+
+
+def _split_in(task: str) -> str | None:
+    return next((split for split in SPLITS if f"_{split}" in task), None)
+
+
+def _named_after_split(task: str, split: str | None) -> str:
+    """Return a task's name with the split that it asked (`--metadata split=…`) in place of its file's own."""
+    own = _split_in(task)
+    return task if own is None or split is None else task.replace(own, printable(split), 1)
 
 
 def _memory_shown(metadata: _Metadata) -> MemoryShown:

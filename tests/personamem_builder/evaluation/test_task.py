@@ -257,6 +257,86 @@ def test_every_task_file_loads_as_a_task_of_its_split_and_setting() -> None:
         assert task.messages(task.eval_docs[0])[0]["role"] == ("user" if "nocontext" in name else "system")
 
 
+# --- an instruction of the user's
+
+
+def last_message(task: str, **metadata: Any) -> str:
+    lm = WordLM()
+    run(lm, task, limit=1, metadata=metadata)
+    return str(lm.asked[0].args[0])
+
+
+def test_an_instruction_stands_in_the_place_of_ours(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("Pick {one} of {% these %}.\n", encoding="utf-8")
+    for task in ("personamem_32k_letters", "personamem_32k_generate"):
+        own, other = last_message(task), last_message(task, instruction=str(file))
+        before, _, options = own.partition("\n\nWhich of these")
+        assert other == f"{before}\n\nPick {{one}} of {{% these %}}.\n\n(a) {options.partition('(a) ')[2]}"
+
+
+def test_an_instruction_with_fields_is_the_whole_turn(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    turn = "{{user_question_or_message}}\n{% for one in all_options %}* {{one}}\n{% endfor %}Which?"
+    file.write_text(turn, encoding="utf-8")
+    shown = last_message("personamem_32k_generate_nocontext", instruction=str(file))
+    assert shown.count("\n* (") == 4
+    assert shown.endswith("Which?\n<assistant>\n")
+
+
+def test_the_results_name_the_instruction_and_the_model_may_explain(tmp_path: Path) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text("Pick one.", encoding="utf-8")
+    task = "personamem_32k_generate"
+    named = run(WordLM(), task, limit=1, metadata={"instruction": str(file)})["configs"][task]["metadata"]
+    assert named["instruction_sha256"] == hashlib.sha256(b"Pick one.").hexdigest()
+    assert "Explain in a sentence or two" not in last_message(task)
+    assert "Explain in a sentence or two" in last_message(task, explain=True)
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "said"),
+    [
+        ("personamem_32k_letters", " \n", "mine.txt is empty: there is no instruction in it"),
+        ("personamem_32k", "Pick one.", "personamem_32k shows no options"),
+        ("personamem_32k_letters", "{{question}} {{all_options}}", "has fields, but not user_question_or_message"),
+        (
+            "personamem_32k_letters",
+            "{{user_question_or_message}}{{all_options}}{{correct_answer}}",
+            "mine.txt: correct_answer is not shown to a model",
+        ),
+        ("personamem_32k_letters", "Pick.\n{{all_options", "mine.txt, line 2: "),
+    ],
+)
+def test_a_faulty_instruction_is_one_clear_error(tmp_path: Path, task: str, text: str, said: str) -> None:
+    file = tmp_path / "mine.txt"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UserError) as raised:
+        run(WordLM(), task, metadata={"instruction": str(file)})
+    assert said in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ({"instruction": "nowhere.txt"}, "nowhere.txt"),
+        ({"instruction": 3}, "--metadata instruction=3 is no path"),
+        ({"explain": "yes"}, "explain='yes' is neither true nor false"),
+        ({"explain": True, "instruction": "x"}, "both explain and instruction"),
+        ({"split": 32}, "--metadata split=32 is no name of a split"),
+    ],
+)
+def test_faulty_words_about_the_prompt_are_one_clear_error(metadata: dict[str, Any], said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        run(WordLM(), "personamem_32k_generate", metadata=metadata)
+    assert said in raised.value.message
+
+
+def test_letters_take_no_explanation() -> None:
+    with pytest.raises(UserError, match="personamem_32k_letters takes no explanation"):
+        run(WordLM(), "personamem_32k_letters", metadata={"explain": True})
+
+
 def chosen_ids(count: int) -> list[str]:
     """Return ids of the excerpt's questions, not in their order."""
     return [row["question_id"] for row in iter_examples("32k")][: 2 * count : 2][::-1]

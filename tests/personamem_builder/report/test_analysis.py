@@ -330,6 +330,8 @@ def test_floors_stand_in_accuracy_and_nowhere_else():
 
 
 def test_the_primary_score():
-    assert primary_score(["acc", "acc_per_token"]) == "acc"
-    assert primary_score(["robust", "v1_parity"]) == "robust"
-    assert primary_score(["x"]) == "x"
+    assert primary_score(["acc", "acc_per_token"], "personamem_32k") == "acc_per_token"
+    assert primary_score(["acc"], "personamem_32k_nocontext") == "acc"
+    assert primary_score(["acc", "acc_per_token"], "personamem_32k_letters") == "acc"
+    assert primary_score(["robust", "v1_parity"], "personamem_10blocks_generate") == "robust"
+    assert primary_score(["x"], "personamem_32k") == "x"

@@ -79,7 +79,8 @@ def test_the_page_is_well_formed_and_has_all_parts(page):
         "personamem_32k_generate",
     ]
     assert "partial: 5 questions" in heads[1]
-    assert heads[3].startswith(f"org/good-model-with-a-long-name-7B-instruct against {MARKUP} on personamem_32k, acc")
+    assert heads[3].startswith(f"{MARKUP} in 2 settings on 32k")
+    assert heads[4].startswith(f"org/good-model-with-a-long-name-7B-instruct against {MARKUP} on personamem_32k, acc")
     words = texts(root)
     for said in (
         "below the best floor",

@@ -3,17 +3,18 @@ from __future__ import annotations
 import ast
 import csv
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import Outcome, fails, personamem
+from small_results import make_answers, make_run
 
 from generation.records import QUESTION_TYPES
 from personamem_builder.report.groups import group_runs
 from personamem_builder.report.json_form import to_json
 from personamem_builder.report.render import to_latex, to_markdown, to_text
+from personamem_builder.report.report import Report, Section, headline
 from personamem_builder.report.rows import HardQuestions, ScoreRow
 from personamem_builder.report.table import ScoreTable, build_table, published_for
 from personamem_builder.results.answers import ScoredAnswer
@@ -24,43 +25,12 @@ DATE = "2026-11-27T10-11-12.123456"
 OFFICIAL = Path(__file__).parents[4] / "shared" / "data" / "personamem_v1" / "questions_32k.csv"
 
 
-def make_answers(credits: list[float], score: str = "acc", **changes: Any) -> dict[str, ScoredAnswer]:
-    """Two questions a persona, the types in turn."""
-    return {
-        f"q{i}": ScoredAnswer(
-            **{
-                "persona_id": i // 2,
-                "question_type": QUESTION_TYPES[i % 7],
-                "n_options": 4,
-                "credits": {score: credit},
-                "invalid": frozenset(),
-                "skipped": False,
-                "truncated": False,
-            }
-            | changes
-        )
-        for i, credit in enumerate(credits)
-    }
-
-
-def make_run(model: str, answers: Mapping[str, ScoredAnswer], **changes: Any) -> Run:
-    is_floor = model.startswith("floor")
-    fields: dict[str, Any] = {
-        "model": model,
-        "backend": "personamem-floor" if is_floor else "hf",
-        "model_args": (("policy" if is_floor else "pretrained", model),),
-        "task": "personamem_32k",
-        "data_digest": "abc",
-        "limit": None,
-        "date": DATE,
-        "path": Path("results.json"),
-        "answers": answers,
-    }
-    return Run(**(fields | changes))
-
-
 def build_tables(runs: list[Run]) -> list[ScoreTable]:
     return [build_table(group) for group in group_runs(runs)]
+
+
+def as_report(tables: list[ScoreTable]) -> Report:
+    return Report([Section(table, headline(table), [], frozenset()) for table in tables], [], [])
 
 
 def only(tables: list[ScoreTable]) -> ScoreTable:
@@ -330,7 +300,7 @@ def test_each_subset_of_a_data_set_has_a_table():
     assert not any("different data" in note for table in tables for note in table.notes)
     assert "personamem_32k (data abc, 2 questions of hard.json)" in to_text(tables, 120)
     assert "### personamem_32k (data abc, 2 questions of hard.json)" in to_markdown(tables)
-    assert [table["subset"] for table in to_json(tables)["tables"]][2] == {
+    assert [table["subset"] for table in to_json(as_report(tables))["tables"]][2] == {
         "file": "hard.json",
         "size": 2,
         "sha256": "f" * 64,
@@ -358,7 +328,7 @@ def test_memories_are_rows_of_one_table_with_their_gain_and_their_gap_to_the_evi
     assert row_of(table, "m").oracle_gap.value == pytest.approx(0.5)
     assert row_of(table, "m [oracle]").oracle_gap is None
     assert row_of(table, "m (no context)").context_gain is None
-    assert [row["memory"] for row in to_json([table])["tables"][0]["rows"]][1:3] == ["oracle", "bm25"]
+    assert [row["memory"] for row in to_json(as_report([table]))["tables"][0]["rows"]][1:3] == ["oracle", "bm25"]
     assert "to oracle" in to_text([table], 200)
 
 
@@ -645,4 +615,4 @@ def test_the_longest_option_scores_half_of_the_official_32k_split():
 
 
 def test_json_of_no_tables_is_still_the_schema():
-    assert to_json([]) == {"schema_version": 1, "tables": []}
+    assert to_json(as_report([])) == {"schema_version": 1, "tables": [], "curves": [], "settings": []}
