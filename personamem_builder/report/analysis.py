@@ -19,12 +19,12 @@ from personamem_builder.report.breakdown import (
     updates,
 )
 from personamem_builder.report.calibration import calibration
-from personamem_builder.report.choices import letters, states, stereotypes
+from personamem_builder.report.choices import errors, letters, states, stereotypes
 from personamem_builder.schema import QuestionRow
 
 _SHOWING_OPTIONS: Final = ("_letters", "_generate")
 
-_DATASET_NEEDED: Final = ("sessions", "tokens", "position", "updates", "topics", "stereotypes", "states")
+_DATASET_NEEDED: Final = ("sessions", "tokens", "position", "updates", "topics", "stereotypes", "errors", "states")
 
 
 def analyse(
@@ -57,6 +57,7 @@ def analyse(
             tellings(entries, asked),
             topics(entries, asked),
             stereotypes(entries, asked),
+            errors(entries, asked),
             states(entries, asked),
         ]
     return [types(entries), *by_question, calibration(entries), letters(entries, shows_options=shows_options)]

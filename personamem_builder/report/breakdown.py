@@ -115,7 +115,8 @@ TITLES: Final[Mapping[str, str]] = {
     "tellings": "Accuracy by how the evidence is told",
     "topics": "Accuracy by topic",
     "stereotypes": "How often wrong answers follow a stereotype",
-    "states": "What the chosen options assert",
+    "errors": "What wrong answers assert",
+    "states": "What the chosen options assert, by question type",
     "calibration": "Confidence and accuracy",
     "letters": "Letters chosen, and letters that are right",
 }

@@ -24,6 +24,14 @@ from personamem_builder.schema import (
 from personamem_builder.statistics import Estimate
 
 _TYPE_OF_ORDER: Final = "track_full_preference_evolution"
+_NEVER: Final[Mapping[str, str]] = {
+    "recall_user_shared_facts": "another person's",
+    "revisit_reasons_behind_preference_updates": "other reason",
+    "generalize_to_new_scenarios": "other reason",
+    _TYPE_OF_ORDER: "other course",
+}
+"""What is asserted by an option that never held, where that is known better: facts are told of somebody, reasons moved
+somebody else or something else, courses are of the same things."""
 
 RIGHT: Final = "right"
 _ASSERTED: Final[Mapping[str, str]] = {
@@ -40,6 +48,9 @@ _STATES: Final = (
     RIGHT,
     "outdated",
     "never held",
+    "another person's",
+    "other reason",
+    "other course",
     "other order",
     "other occasion",
     "tried before",
@@ -61,7 +72,7 @@ def chosen_index(entry: ModelEntry, answer: ScoredAnswer) -> int | None:
 
 
 def asserted(row: QuestionRow, index: int) -> str:
-    """Return what an option asserts, beside the truth: `right`, `outdated`, `never held`, `other order`, ….
+    """Return what an option asserts, beside the truth: `right`, `outdated`, `never held`, `other reason`, ….
 
     A wrong option that follows a stereotype is called so whatever else it is. Where a type asks for an order,
     a wrong option that names the true states in another order is `other order`.
@@ -75,7 +86,8 @@ def asserted(row: QuestionRow, index: int) -> str:
     if row["question_type"] == _TYPE_OF_ORDER and named and sorted(named[index]) == sorted(named[row["answer_index"]]):
         return "other order"
     role = row["option_roles"][index]
-    return _ASSERTED.get(role, role)
+    own = _NEVER.get(row["question_type"]) if role == "never" else None
+    return own or _ASSERTED.get(role, role)
 
 
 def states(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow]) -> Result:
@@ -110,6 +122,55 @@ def states(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow]) 
         {label: _shares(values, order) for label, values in chosen.items()},
         tuple(offered[pair] / counts[pair[0]] if pair in offered else None for pair in order),
         note="The shares of a type sum to 100 %. “right” is the right option; the others are kinds of wrong ones.",
+    )
+
+
+def errors(entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow]) -> Result:
+    """Return what wrong answers assert, as shares of a model's wrong answers to all types.
+
+    Expected is the share of the wrong options that assert it, over the questions asked.
+    """
+    of_option = {
+        id_: [asserted(row, i) for i in range(len(row["all_options"]))]
+        for id_, row in questions.items()
+        if row.get("option_roles")
+    }
+    if not of_option:
+        return LeftOut(
+            "errors",
+            TITLES["errors"],
+            "the data do not say what each option asserts; `personamem annotate --errors` has a sample labelled",
+        )
+    wrong_options: dict[str, float] = defaultdict(float)
+    for own in of_option.values():
+        wrong = [state for state in own if state != RIGHT]
+        for state in wrong:
+            wrong_options[state] += 1 / len(wrong) / len(of_option)
+    entries = [entry for entry in entries if not entry.is_floor and _tells_choice(entry)]
+    made = {
+        entry.label: [(state, persona) for _, state, persona in _chosen_states(entry, of_option) if state != RIGHT]
+        for entry in entries
+    }
+    seen = {state for wrong in made.values() for state, _ in wrong} | wrong_options.keys()
+    rank = {state: i for i, state in enumerate(_STATES)}
+    order = sorted(seen, key=lambda state: (rank.get(state, len(rank)), state))
+    return Analysis(
+        "errors",
+        TITLES["errors"],
+        "share of the wrong answers",
+        tuple(order),
+        {
+            label: tuple(
+                statistics.overall([float(own == state) for own, _ in wrong], [persona for _, persona in wrong])
+                if wrong
+                else None
+                for state in order
+            )
+            for label, wrong in made.items()
+        },
+        tuple(wrong_options.get(state) for state in order),
+        expects="its share of the wrong options",
+        note="All question types together; answers without an option, and questions skipped, are wrong too.",
     )
 
 

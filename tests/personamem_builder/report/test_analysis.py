@@ -24,7 +24,7 @@ from personamem_builder.report.breakdown import (
     updates,
 )
 from personamem_builder.report.calibration import calibration, calibration_error, softmax
-from personamem_builder.report.choices import asserted, letters, marginal_homogeneity, states, stereotypes
+from personamem_builder.report.choices import asserted, errors, letters, marginal_homogeneity, states, stereotypes
 from personamem_builder.results.answers import ScoredAnswer
 from personamem_builder.statistics import mcnemar
 
@@ -158,7 +158,10 @@ def test_an_option_is_called_by_how_it_stands_to_the_truth():
     assert [asserted(ideas, i) for i in range(2)] == ["tried before", "right"]
     orders = [["A", "B"], ["B", "A"], ["A", "C"], ["C", "D"]]
     order = question(question_type=EVOLUTION, option_states=orders, option_roles=["current", *["never"] * 3])
-    assert [asserted(order, i) for i in range(4)] == ["right", "other order", "never held", "never held"]
+    assert [asserted(order, i) for i in range(4)] == ["right", "other order", "other course", "other course"]
+    named = {"recall_user_shared_facts": "another person's", "generalize_to_new_scenarios": "other reason"}
+    for kind, called in named.items():
+        assert asserted(question(question_type=kind, option_roles=["current", *["never"] * 3]), 2) == called
 
 
 def test_shares_of_states_are_those_of_the_type():
@@ -172,9 +175,26 @@ def test_shares_of_states_are_those_of_the_type():
         "latest: never held": 0.0,
         "latest: no option": 0.25,
         "evolution: right": 0.0,
-        "evolution: never held": 1.0,
+        "evolution: other course": 1.0,
     }
     assert result.expected == (0.25, 0.25, 0.5, None, 0.25, 0.75)
+
+
+def test_errors_are_shares_of_the_wrong_answers_to_all_types():
+    rows = asked(
+        *(question() for _ in range(4)), question(question_type=EVOLUTION, option_roles=["current"] + ["never"] * 3)
+    )
+    models = [
+        entry(rows, "abb-d"),
+        entry(rows, "aaaaa", "perfect"),
+        entry(rows, "bbbbb", "longest")._replace(is_floor=True),
+    ]
+    result = errors(models, rows)
+    assert values(result) == {"outdated": 0.5, "never held": 0.0, "other course": 0.25, "no option": 0.25}
+    assert list(values(result, "perfect").values()) == [None] * 4
+    assert set(result.series) == {"m", "perfect"}
+    assert result.expected == pytest.approx((4 / 5 / 3, 4 / 5 * 2 / 3, 1 / 5, None))
+    assert [value and value.n for value in result.series["m"]] == [4] * 4
 
 
 def test_states_stand_in_a_fixed_order_from_right_to_no_option():
@@ -303,6 +323,7 @@ def test_what_the_data_lack_is_left_out_with_a_reason():
         "updates": "the data have no column `updates_spanned`",
         "tellings": "the data have no column `telling`",
         "stereotypes": "the data mark no option or question as stereotypical",
+        "errors": "the data do not say what each option asserts; `personamem annotate --errors` has a sample labelled",
         "states": "the data do not say what each option asserts",
         "calibration": "no model gave log-probabilities of the options",
         "letters": "the options were not shown, so that no letter could draw answers",

@@ -105,6 +105,7 @@ def test_the_page_is_well_formed_and_has_all_parts(page):
         "updates",
         "tellings",
         "topics",
+        "errors",
         "states",
         "stereotypes",
     }
