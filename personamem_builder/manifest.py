@@ -125,13 +125,15 @@ class Listing(TypedDict):
 class OptionalEntries(TypedDict, total=False):
     """What manifests of older versions, or of some datasets, lack.
 
-    `generation` says what generated data were made with, `funnel` what became of the questions that were made.
+    `generation` says what generated data were made with, `funnel` what became of the questions that were made,
+    `figures` what each split consists of (see `stats.figures`).
     """
 
     canary: str
     notes: list[str]
     generation: dict[str, Any]
     funnel: dict[str, Any]
+    figures: dict[str, dict[str, Any]]
     features: Features
     repo_id: _Text
     changelog: list[ChangelogEntry]

@@ -7,10 +7,10 @@ from pathlib import Path
 import jinja2
 
 
-def markup_environment(folder: Path) -> jinja2.Environment:
-    """Return an environment for the templates in a folder that escapes what they insert and refuses unknown names."""
+def markup_environment(*folders: Path) -> jinja2.Environment:
+    """Return an environment for the templates in folders: it escapes what they insert and refuses unknown names."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folder),
+        loader=jinja2.FileSystemLoader(folders),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

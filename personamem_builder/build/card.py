@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import jinja2
@@ -17,6 +18,9 @@ from personamem_builder.build.front_matter import is_generated, metadata, to_yam
 from personamem_builder.dataset.folder import CONFIGS
 from personamem_builder.manifest import ChangelogEntry, ConfigName, Feature, Features, Manifest
 from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA, SPLITS
+from personamem_builder.stats.figures import from_json
+from personamem_builder.stats.tables import tables_of
+from personamem_builder.stats.write import svg_of
 
 CARD: Final = "README.md"
 
@@ -33,6 +37,8 @@ _MOST_FAILED: Final = 20
 _MOST_VERSIONS: Final = 10
 _MOST_CHANGES: Final = 12
 """What the card shows of long lists; the whole of them is in other files."""
+
+_PICTURES: Final = "figures"
 
 _FLOORS: Final = ("surface.", "probe.")
 """Checks that answer without the history."""
@@ -58,6 +64,18 @@ def render_card(manifest: Manifest, audit: Mapping[str, Any] | None = None, prev
     front_matter = to_yaml(metadata(manifest, kept.metadata))
     parts = [f"---\n{front_matter}---", kept.before, f"{_BEGIN}\n\n{_block(manifest, audit)}\n\n{_END}", kept.after]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def card_pictures(manifest: Manifest) -> dict[str, str]:
+    """Return the pictures that a card shows, by their path in the dataset folder; an older manifest has none."""
+    return {f"{_PICTURES}/{split}.svg": svg_of(from_json(own)) for split, own in manifest.get("figures", {}).items()}
+
+
+def write_pictures(folder: Path, manifest: Manifest) -> None:
+    """Write the pictures that a card shows into its dataset folder."""
+    for name, text in card_pictures(manifest).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def split_card(text: str) -> Card:
@@ -144,6 +162,8 @@ def _block(manifest: Manifest, audit: Mapping[str, Any] | None) -> str:
         told=statements(manifest),
         settings=list(_settings(manifest.get("generation", {}))),
         audited=None if audit is None else _audited(audit),
+        tables=tables_of([from_json(own) for own in manifest.get("figures", {}).values()]),
+        pictures=list(card_pictures(manifest)),
         changelog=_changelog(manifest.get("changelog", ())),
     )
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n")

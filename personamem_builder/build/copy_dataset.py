@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from generation.errors import UserError
-from personamem_builder.build.card import CARD
+from personamem_builder.build.card import CARD, write_pictures
 from personamem_builder.dataset.folder import AUDIT
 from personamem_builder.manifest import MANIFEST, data_files, read_manifest
 
@@ -19,8 +19,8 @@ def copy_dataset(folder: Path, out: Path, splits: Sequence[str] = ()) -> Path:
     Raises:
         UserError: There is something else already, or it cannot be written.
     """
-    files = read_manifest(folder)["files"]
-    names = [name for name in files if name in data_files(splits) or not splits]
+    manifest = read_manifest(folder)
+    names = [name for name in manifest["files"] if name in data_files(splits) or not splits]
     names += [name for name in (CARD, MANIFEST, AUDIT) if (folder / name).is_file()]
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists and is not empty", "choose another --out, or delete it")
@@ -31,6 +31,7 @@ def copy_dataset(folder: Path, out: Path, splits: Sequence[str] = ()) -> Path:
             for name in names:
                 (part / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(folder / name, part / name)  # what the links of the cache point to
+            write_pictures(part, manifest)
             part.replace(out)
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error}", "make space there, or choose another --out") from error

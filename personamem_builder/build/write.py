@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 from generation.errors import UserError
 from generation.files import file_digest, replacing_folder
 from generation.tokenizer import TOKENIZER
-from personamem_builder.build.card import CARD, render_card, split_card
+from personamem_builder.build.card import CARD, render_card, split_card, write_pictures
 from personamem_builder.build.contexts_parquet import ContextWriter
 from personamem_builder.build.features import features_of
 from personamem_builder.dataset.folder import AUDIT, content_digest, contexts_path, dataset_digest, questions_path
 from personamem_builder.manifest import MANIFEST, Manifest, OptionalEntries, SplitEntry, is_dataset_folder
 from personamem_builder.schema import SCHEMA_VERSION, ContextRow
+from personamem_builder.stats.figures import describe_split
 
 CANARY: Final = "personamem:canary:7f0c2b1e-5a8d-4d0e-9c43-2f6b1d7a90e5"
 """Marks our data files, so that a model trained on them can be found out. Never reuse it elsewhere."""
@@ -88,12 +89,15 @@ def write_dataset(
             previous = _read_card(out)
             (folder / "data").mkdir()
             splits = _write_tables(folder, questions, contexts)
+            figures = [describe_split(split, table.to_pylist()) for split, table in questions.items()]
+            told["figures"] = {one.split: one.as_json() for one in figures}
             manifest = _manifest(folder, splits, source, told)
             (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             audit = auditor(folder) if auditor else None
             if audit is not None:
                 (folder / AUDIT).write_text(json.dumps(audit, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
             (folder / CARD).write_text(render_card(manifest, audit, previous), encoding="utf-8")
+            write_pictures(folder, manifest)
     except OSError as error:
         raise UserError(f"{out} cannot be written: {error}", "the folder is as it was before") from error
     return manifest

@@ -89,7 +89,7 @@ def report(
 
     form = _form(as_json, as_markdown, as_latex)
     if plots:
-        from personamem_builder.report.png import check_matplotlib
+        from personamem_builder.drawing.png import check_matplotlib
 
         check_matplotlib()
     found = find_results(results or [Path("results")])

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from generation.errors import UserError
 from generation.files import replacing
 from generation.reading import as_model, read_json, read_text
-from personamem_builder.build.card import CARD, render_card, split_card
+from personamem_builder.build.card import CARD, card_pictures, render_card, split_card
 from personamem_builder.build.verify import verify_dataset
 from personamem_builder.dataset.folder import AUDIT
 from personamem_builder.manifest import MANIFEST, ChangelogEntry, Manifest, read_manifest
@@ -195,6 +195,7 @@ def _files(folder: Path, manifest: Manifest, audit: Mapping[str, Any] | None, pr
     files: dict[str, Path | bytes] = {name: folder / name for name in manifest["files"]}
     files[MANIFEST] = _json(manifest)
     files[CARD] = card.encode()
+    files |= {name: text.encode() for name, text in card_pictures(manifest).items()}
     files[CROISSANT] = _json(croissant(manifest))
     files[REGISTRATION] = eval_yaml(manifest).encode()
     if audit is not None:

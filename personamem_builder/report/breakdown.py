@@ -8,7 +8,6 @@ data cannot support is left out with a reason.
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,21 +18,11 @@ from personamem_builder import statistics
 from personamem_builder.results.answers import ScoredAnswer
 from personamem_builder.schema import MIXED, SHORT_TYPES, QuestionRow
 from personamem_builder.statistics import Estimate
+from personamem_builder.stats.bins import session_bins, token_bins
 
 FEW: Final = 10
 """A bin of fewer questions is shown, and marked: its mean says little."""
 
-_SESSIONS: Final[Mapping[str, tuple[int, ...]]] = {
-    "32k": (0, 2, 3, 4, 5, 6),
-    "128k": (0, 3, 7, 11, 15, 19),
-    "1M": (0, 8, 14, 20, 26, 32, 38, 44, 50, 56),
-}
-"""First number of sessions of each bin; those of 128k and 1M are the paper's."""
-
-_TOKENS: Final[Mapping[str, int]] = {"32k": 4_000, "128k": 16_000, "1M": 125_000}
-"""Width of a bin of tokens: an eighth of the split."""
-
-_FALLBACK: Final = "128k"
 _PARTS: Final = 5
 _MOST_UPDATES: Final = 3
 _MOST_TOPICS: Final = 20
@@ -134,17 +123,14 @@ def sessions_since(
     entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow], split: str | None = None
 ) -> Result:
     """Return accuracy by the number of sessions between the evidence and the question."""
-    starts = _SESSIONS.get(split or "", _SESSIONS[_FALLBACK])
-    ends = [str(end - 1) for end in starts[1:]]
-    names = [str(a) if str(a) == end else f"{a}–{end}" for a, end in zip(starts, ends, strict=False)]
-    labels = (*names, f"{starts[-1]}+")
+    bins = session_bins(split)
     return by_column(
         "sessions",
         entries,
         questions,
         "distance_to_ref_in_blocks",
-        lambda count: labels[max(0, bisect_right(starts, count) - 1)],
-        labels,
+        bins.of,
+        bins.labels,
         note="Sessions from the evidence to the question.",
     )
 
@@ -153,15 +139,14 @@ def tokens_since(
     entries: Sequence[ModelEntry], questions: Mapping[str, QuestionRow], split: str | None = None
 ) -> Result:
     """Return accuracy by the number of tokens between the evidence and the question."""
-    width, last = _TOKENS.get(split or "", _TOKENS[_FALLBACK]), 7
-    labels = (*(f"{i * width // 1000}–{(i + 1) * width // 1000}k" for i in range(last)), f"{last * width // 1000}k+")
+    bins = token_bins(split)
     return by_column(
         "tokens",
         entries,
         questions,
         "distance_to_ref_in_tokens",
-        lambda count: labels[min(last, max(0, int(count)) // width)],
-        labels,
+        bins.of,
+        bins.labels,
         note="Tokens (o200k_base) from the evidence to the question.",
     )
 

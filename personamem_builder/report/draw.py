@@ -1,15 +1,15 @@
-"""Draw an analysis: as a few plain shapes, which the page writes as SVG and matplotlib paints as PNG.
+"""Lay an analysis out as a picture.
 
-There is one layout for both, so that page and files show the same picture, and the page needs no matplotlib. A picture
-is as wide as a phone; text is text. Models differ in the shape of their marks as well as in colour.
+A picture is as wide as a phone. Models differ in the shape of their marks as well as in colour.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
+from personamem_builder.drawing.shapes import LETTER, LINE, Drawing, Point, Shape, label
 from personamem_builder.report.breakdown import FEW, Analysis
 from personamem_builder.statistics import Estimate
 
@@ -17,27 +17,6 @@ WIDTH: Final = 360
 MODELS: Final = 7
 """Models in a picture; its table has all of them."""
 
-COLOURS: Final[Mapping[str, tuple[str, str]]] = {
-    # For light and dark pages. The marks are colours of Okabe and Ito, darker or lighter where they need contrast.
-    "text": ("#1a1a1a", "#e8e8e8"),
-    "dim": ("#595959", "#a8adb3"),
-    "rule": ("#dcdcdc", "#3a3e43"),
-    "back": ("#ffffff", "#16181b"),
-    "m0": ("#0072b2", "#5cb8f0"),
-    "m1": ("#c24e00", "#ff9a52"),
-    "m2": ("#007f5c", "#3fd0a4"),
-    "m3": ("#a8487e", "#e9a1c8"),
-    "m4": ("#7a6200", "#f0e442"),
-    "m5": ("#3d3d8f", "#b3b3ff"),
-    "m6": ("#2e7d96", "#9fe3f5"),
-    "floor": ("#595959", "#a8adb3"),
-}
-"""What each look is painted with, on a light and on a dark ground."""
-
-FONT_SIZE: Final = 11
-_LETTER: Final = 6.5
-"""Width of a letter of that size, on average: enough to keep labels apart."""
-_LINE: Final = 14
 _LABEL_LETTERS: Final = 25
 _LEGEND_LETTERS: Final = 50
 _STEP: Final = 9
@@ -58,38 +37,6 @@ _CORNERS: Final[Mapping[str, Sequence[tuple[float, float]]]] = {
 }
 _MARKS: Final = ("circle", "square", "up", "diamond", "down", "plus", "bar")
 _FLOOR_MARK: Final = "left"
-
-Point = tuple[float, float]
-
-
-class Shape(NamedTuple):
-    """A part of a picture, painted in the colour of its `look`.
-
-    Attributes:
-        kind: `line` through points, `area` within them, or `text` at the only one.
-        anchor: Which end of a text is at its point.
-        hollow: Whether an area shows the ground.
-        width: Of a line.
-        full: The words where `text` is cut, else empty.
-    """
-
-    kind: Literal["line", "area", "text"]
-    points: tuple[Point, ...]
-    look: str
-    text: str = ""
-    anchor: Literal["start", "middle", "end"] = "start"
-    dash: bool = False
-    hollow: bool = False
-    width: float = 1.0
-    full: str = ""
-
-
-class Drawing(NamedTuple):
-    """A picture; its parts go from back to front."""
-
-    width: int
-    height: int
-    shapes: tuple[Shape, ...]
 
 
 class _Series(NamedTuple):
@@ -147,21 +94,21 @@ def _legend(analysis: Analysis, series: Sequence[_Series], heads: Sequence[str])
     shapes: list[Shape] = []
     y = 10.0
     for head in heads:
-        shapes.append(_label(2, y + 4, head, _LEGEND_LETTERS + 2, look="text" if head == analysis.title else "dim"))
-        y += _LINE + 2
+        shapes.append(label(2, y + 4, head, _LEGEND_LETTERS + 2, look="text" if head == analysis.title else "dim"))
+        y += LINE + 2
     for one in series:
-        shapes += [*_mark(one, 8, y, hollow=False), _label(20, y + 4, one.label, _LEGEND_LETTERS)]
-        y += _LINE
+        shapes += [*_mark(one, 8, y, hollow=False), label(20, y + 4, one.label, _LEGEND_LETTERS)]
+        y += LINE
     if any(value is not None for value in analysis.expected):
         shapes += [
             Shape("line", ((2, y), (14, y)), "text", dash=True),
-            _label(20, y + 4, analysis.expects, _LEGEND_LETTERS),
+            label(20, y + 4, analysis.expects, _LEGEND_LETTERS),
         ]
-        y += _LINE
+        y += LINE
     if any(_is_few(e) for one in series for e in one.values if e is not None):
         hollow = Shape("area", tuple((8 + 4 * x, y + 4 * dy) for x, dy in _CORNERS["circle"]), "dim", hollow=True)
-        shapes += [hollow, _label(20, y + 4, f"hollow: fewer than {FEW} questions", _LEGEND_LETTERS)]
-        y += _LINE
+        shapes += [hollow, label(20, y + 4, f"hollow: fewer than {FEW} questions", _LEGEND_LETTERS)]
+        y += LINE
     return shapes, y + 4
 
 
@@ -178,14 +125,14 @@ def _columns(analysis: Analysis, series: Sequence[_Series], top: float) -> tuple
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         y = at(0, share)[1]
         shapes.append(Shape("line", ((left, y), (right, y)), "rule"))
-        shapes.append(_label(left - 5, y + 4, f"{100 * share:.0f}", anchor="end", look="dim"))
-    slanted = max(map(len, analysis.bins)) * _LETTER > width - 4
+        shapes.append(label(left - 5, y + 4, f"{100 * share:.0f}", anchor="end", look="dim"))
+    slanted = max(map(len, analysis.bins)) * LETTER > width - 4
     for i, name in enumerate(analysis.bins):
         # Labels that are too wide for their bin stand in two rows, in turn.
         row = i % 2 if slanted else 0
         x = at(i, 0)[0]
-        shapes.append(Shape("line", ((x, bottom), (x, bottom + 4 + row * _LINE)), "rule"))
-        shapes.append(_label(x, bottom + 15 + row * _LINE, name, anchor="middle", look="dim"))
+        shapes.append(Shape("line", ((x, bottom), (x, bottom + 4 + row * LINE)), "rule"))
+        shapes.append(label(x, bottom + 15 + row * LINE, name, anchor="middle", look="dim"))
     expected = [(i, value) for i, value in enumerate(analysis.expected) if value is not None]
     if expected:
         first, last = expected[0], expected[-1]
@@ -205,15 +152,15 @@ def _columns(analysis: Analysis, series: Sequence[_Series], top: float) -> tuple
                 shapes.append(Shape("line", ((x, at(0, e.low)[1]), (x, at(0, e.high)[1])), one.look, width=1.2))
         for x, e in places:
             shapes += _mark(one, x, at(0, e.value)[1], hollow=_is_few(e), size=3.2)
-    return shapes, math.ceil(bottom + 22 + (_LINE if slanted else 0))
+    return shapes, math.ceil(bottom + 22 + (LINE if slanted else 0))
 
 
 def _rows(analysis: Analysis, series: Sequence[_Series], top: float) -> tuple[list[Shape], int]:
     """Lay out bins from top to bottom, means from left to right."""
-    left = 10 + _LETTER * min(_LABEL_LETTERS, max(map(len, analysis.bins)))
+    left = 10 + LETTER * min(_LABEL_LETTERS, max(map(len, analysis.bins)))
     right, top = WIDTH - _RIGHT - 8.0, top + 16
     present = [[one for one in series if one.values[i] is not None] for i in range(len(analysis.bins))]
-    heights = [max(_LINE + 2, _STEP * len(own) + 9) for own in present]
+    heights = [max(LINE + 2, _STEP * len(own) + 9) for own in present]
     bottom = top + sum(heights)
 
     def at(value: float) -> float:
@@ -222,11 +169,11 @@ def _rows(analysis: Analysis, series: Sequence[_Series], top: float) -> tuple[li
     shapes: list[Shape] = []
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         shapes.append(Shape("line", ((at(share), top), (at(share), bottom)), "rule"))
-        shapes.append(_label(at(share), top - 5, f"{100 * share:.0f}", anchor="middle", look="dim"))
+        shapes.append(label(at(share), top - 5, f"{100 * share:.0f}", anchor="middle", look="dim"))
     y = top
     for i, (name, own, height) in enumerate(zip(analysis.bins, present, heights, strict=True)):
         shapes.append(Shape("line", ((0, y), (right, y)), "rule"))
-        shapes.append(_label(2, y + height / 2 + 4, name, _LABEL_LETTERS))
+        shapes.append(label(2, y + height / 2 + 4, name, _LABEL_LETTERS))
         expected = analysis.expected[i]
         if expected is not None:
             shapes.append(Shape("line", ((at(expected), y + 1), (at(expected), y + height - 1)), "text", dash=True))
@@ -247,18 +194,3 @@ def _mark(series: _Series, x: float, y: float, *, hollow: bool, size: float = 3.
     yield Shape(
         "area", tuple((x + size * dx, y + size * dy) for dx, dy in _CORNERS[series.mark]), series.look, hollow=hollow
     )
-
-
-def _label(
-    x: float,
-    y: float,
-    text: str,
-    letters: int | None = None,
-    anchor: Literal["start", "middle", "end"] = "start",
-    look: str = "text",
-) -> Shape:
-    """Return a text; one of more letters than there is room for loses its middle, as names differ at their ends."""
-    if letters is None or len(text) <= letters:
-        return Shape("text", ((x, y),), look, text, anchor)
-    half = (letters - 1) // 2
-    return Shape("text", ((x, y),), look, f"{text[:half]}…{text[-half:]}", anchor, full=text)

@@ -12,23 +12,23 @@ import jinja2
 
 from generation.files import replacing
 from generation.reading import clean_text
-from personamem_builder.markup import markup_environment
+from personamem_builder.drawing.png import write_png
+from personamem_builder.drawing.shapes import Drawing
+from personamem_builder.drawing.svg import page_environment, to_svg
 from personamem_builder.report import columns, draw, render
 from personamem_builder.report.breakdown import FEW, Analysis, LeftOut
 from personamem_builder.report.compare import in_words
 from personamem_builder.report.numbers import percent
-from personamem_builder.report.png import write_png
 from personamem_builder.report.report import Report, Section
 
 _PAGE: Final = "page.html.j2"
-_PLOT: Final = "plot.svg.j2"
 
 
 class Plot(NamedTuple):
     """A picture of an analysis, the same in words, and the models that are in its table only."""
 
     analysis: Analysis
-    drawing: draw.Drawing
+    drawing: Drawing
     alt: str
     not_drawn: list[str]
 
@@ -48,12 +48,11 @@ def write_plots(report: Report, folder: Path) -> list[Path]:
     Raises:
         UserError: There is no matplotlib.
     """
-    template = _environment().get_template(_PLOT)
     written = []
     for name, plot in _pictures(report):
         path = folder / f"{name}.svg"
         with replacing(path) as part:
-            part.write_text(clean_text(template.render(plot=plot)), encoding="utf-8")
+            part.write_text(to_svg(plot.drawing, plot.analysis.title, plot.alt), encoding="utf-8")
         write_png(plot.drawing, path.with_suffix(".png"))
         written.append(path)
     return written
@@ -100,9 +99,7 @@ def _plot(analysis: Analysis, floors: frozenset[str], titled: bool = False) -> P
 
 @cache
 def _environment() -> jinja2.Environment:
-    environment = markup_environment(Path(__file__).parent)
-    environment.globals.update(
-        render=render, columns=columns, percent=percent, few=FEW, colours=draw.COLOURS, in_words=in_words
-    )
+    environment = page_environment(Path(__file__).parent)
+    environment.globals.update(render=render, columns=columns, percent=percent, few=FEW, in_words=in_words)
     environment.tests["left_out"] = lambda result: isinstance(result, LeftOut)
     return environment

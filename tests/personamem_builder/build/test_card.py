@@ -16,7 +16,7 @@ import yaml
 from generation.errors import UserError
 from generation.resources import data_dir
 from generation.tokenizer import num_tokens
-from personamem_builder.build.card import render_card, split_card
+from personamem_builder.build.card import card_pictures, render_card, split_card
 from personamem_builder.build.front_matter import to_yaml
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
@@ -61,10 +61,22 @@ def sections(card: str) -> dict[str, str]:
 # --- what is generated
 
 
+def test_it_shows_what_the_questions_are_made_of(manifest: Manifest) -> None:
+    text = sections(render_card(manifest))["Statistics"]
+    assert "](figures/32k.svg)" in text
+    own = manifest["figures"]["32k"]
+    for name, count in own["topics"].items():
+        assert f"| {name} | {count} (" in text
+    assert list(card_pictures(manifest)) == ["figures/32k.svg"]
+    older = {key: value for key, value in manifest.items() if key != "figures"}
+    assert "Statistics" not in sections(render_card(older))
+
+
 def test_it_says_what_users_ask_for(manifest: Manifest) -> None:
     card = render_card(published(manifest), audit(finding("surface.longest", 0.25)))
     text = sections(card)
     assert list(text) == [
+        "Statistics",
         "Load",
         "Evaluate",
         "Audit",

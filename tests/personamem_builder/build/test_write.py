@@ -91,6 +91,7 @@ def test_the_layout(dataset_folder: Path) -> None:
         "README.md",
         "data/questions_32k.parquet",
         "data/shared_contexts_32k.parquet",
+        "figures/32k.svg",
         "manifest.json",
     ]
 

@@ -14,9 +14,10 @@ from command_line import Outcome, personamem
 from small_results import Row, first, right, right_half_the_time, write_results
 
 from personamem_builder.dataset.check import read_questions
+from personamem_builder.drawing.shapes import COLOURS
 from personamem_builder.manifest import read_manifest
 from personamem_builder.report.breakdown import Analysis
-from personamem_builder.report.draw import COLOURS, WIDTH, draw
+from personamem_builder.report.draw import WIDTH, draw
 from personamem_builder.statistics import Estimate
 from personamem_builder.subset import write_subset
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from generation.errors import UserError
 from generation.files import replacing
 from generation.resources import install_hint
-from personamem_builder.report.draw import COLOURS, FONT_SIZE, Drawing, Shape
+from personamem_builder.drawing.shapes import COLOURS, FONT_SIZE, Drawing, Shape
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,0 +1,1 @@
+"""Pictures: plain shapes, written as SVG or painted as PNG."""
