@@ -13,7 +13,10 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
                            "oracle_gap": ESTIMATE | null, "hard": ESTIMATE | null, "effective_n": float | null,
                            "failed_rate": float, "cut_rate": float, "refused_rate": float,
                            "invalid_rate": float, "skipped_rate": float, "truncated_rate": float,
-                           "flags": ["failed" | "cut" | "refused" | "invalid"]}],
+                           "flags": ["failed" | "cut" | "refused" | "invalid"],
+                           "usage": {"seconds": {"median": float, "p95": float, "n": int} | null,
+                                     "prompt_tokens": TOKENS | null, "reply_tokens": TOKENS | null,
+                                     "cached_tokens": TOKENS | null} | null}],
                  "hard_file": str | null,
                  "quoted": [{"system": str, "score": float, "source": str, "types": {QUESTION_TYPE: float}}],
                  "notes": [str],
@@ -28,6 +31,7 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
                                                 "mcnemar_p": float, "holm_p": float} | null}}],
      "unreadable": [str]}
     ESTIMATE = {"value": float, "low": float | null, "high": float | null, "n": int, "clusters": int}
+    TOKENS = {"mean": float, "n": int}
 
 `memory` is what was shown of conversations: `full`, another value of `--metadata memory=…`, or a system. `limit` is
 the number of questions of partial runs, null for whole ones. `types` has all seven types, null for one without
@@ -36,8 +40,9 @@ questions. `low` and `high` are the 95 % interval, null for one persona and for 
 where analyses were made, a value of a series for each bin; `comparisons` where they were asked for. `failed_rate` is
 the share of the questions asked to which no answer came: they count nowhere else, and where all failed there is no
 `overall`. `cut_rate`, `refused_rate` and `invalid_rate` are shares of the answers; `flags` names those of the four
-above 5 %. `unreadable` is there where results could not be read: what is wrong with them. A breaking change raises
-the version.
+above 5 %. `usage` is what the answers took, see `personamem_builder.usage`, each figure over the `n` answers of which
+it is known; null where nothing is, as of local models. `unreadable` is there where results could not be read: what is
+wrong with them. A breaking change raises the version.
 """
 
 from __future__ import annotations
@@ -146,6 +151,7 @@ def _row_to_json(row: ScoreRow) -> dict[str, Any]:
         "effective_n": row.effective_n,
         **{f"{name}_rate": getattr(row, f"{name}_rate") for name in _SHARES},
         "flags": row.flags,
+        "usage": row.usage and row.usage.to_json(),
     }
 
 
