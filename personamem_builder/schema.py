@@ -134,6 +134,11 @@ class Prediction(TypedDict):
     response: NotRequired[str | None]
     option_logprobs: NotRequired[list[float] | None]
     option_tokens: NotRequired[list[int] | None]
+    # Of answers of the chat endpoints that are asked by our own client, see `usage.AnswerUsage`.
+    seconds: NotRequired[float | None]
+    prompt_tokens: NotRequired[int | None]
+    reply_tokens: NotRequired[int | None]
+    cached_tokens: NotRequired[int | None]
 
 
 _LABEL = re.compile(r"^\(([a-z])\) ")

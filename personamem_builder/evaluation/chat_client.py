@@ -24,12 +24,12 @@ from generation.llm.chat_request import (
     is_too_long,
     not_there,
     refuses_system,
-    send_chat,
 )
 from generation.llm.replies import ChatReply, RequestFailure, spoken
 from generation.llm.request_fields import RequestFields, refused_temperature
 from generation.progress import Waiting
 from generation.redaction import redact
+from personamem_builder.evaluation.measured_chat import send_measured
 from personamem_builder.evaluation.responses import Reply
 
 MOST_AT_ONCE: Final = 256
@@ -183,14 +183,14 @@ class ChatClient:
         patience = _PATIENCE
         while True:
             fields = self._fields
-            result = send_chat(
-                endpoint.address, fields.of(payload), endpoint.headers, endpoint.timeout, endpoint.context
+            result, usage = send_measured(
+                endpoint.address, fields.of(payload), endpoint.headers, endpoint.timeout, endpoint.context, self._clock
             )
             if isinstance(result, ChatReply):
                 if result.outcome != "failed":
                     self._answered = True
                     return _QuestionResult(
-                        Reply(result.text, result.outcome, result.finish_reason), fields.stops(payload)
+                        Reply(result.text, result.outcome, result.finish_reason, usage), fields.stops(payload)
                     )
                 problem, asked = result.problem, 0.0
             else:

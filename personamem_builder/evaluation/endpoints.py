@@ -129,7 +129,7 @@ class _ClientModel(TemplateAPI):
         text = postprocess_generated_text(str(reply), stop=None, think_end_token=getattr(self, "think_end_token", None))
         whole = postprocess_generated_text(text, stop=stops, think_end_token=None)
         outcome = "answered" if whole != text and reply.outcome == "cut" else reply.outcome
-        return Reply(whole, outcome, reply.finish_reason)
+        return Reply(whole, outcome, reply.finish_reason, reply.usage)
 
 
 def _check(name: str, value: Any, least: float, most: float) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from generation.errors import UserError
 from generation.llm.cache import ReplyCache
 from personamem_builder.evaluation.responses import LogLikelihood, Reply
+from personamem_builder.usage import AnswerUsage
 
 FILE_NAME: Final = "answers.sqlite"
 
@@ -65,7 +66,8 @@ def _encoded(answer: Any) -> Any:
     An empty text without more is not kept: lm-eval's backends give it for an endpoint's failure, too.
     """
     if isinstance(answer, Reply):
-        kept = {"text": str(answer), "outcome": answer.outcome, "finish_reason": answer.finish_reason}
+        known = {name: value for name, value in answer.usage._asdict().items() if value is not None}
+        kept = {"text": str(answer), "outcome": answer.outcome, "finish_reason": answer.finish_reason, **known}
         return None if answer.outcome == "failed" else kept
     if isinstance(answer, str):
         return answer or None
@@ -80,7 +82,12 @@ def _decoded(form: Any) -> Any:
     if isinstance(form, dict):
         if "token_logprobs" in form:
             return LogLikelihood([float(value) for value in form["token_logprobs"]], bool(form["is_greedy"]))
-        return Reply(form["text"], form["outcome"], form["finish_reason"])
+        # Journals of earlier versions do not say what an answer took.
+        seconds, *tokens = (form.get(name) for name in AnswerUsage._fields)
+        usage = AnswerUsage(
+            None if seconds is None else float(seconds), *(None if count is None else int(count) for count in tokens)
+        )
+        return Reply(form["text"], form["outcome"], form["finish_reason"], usage)
     if isinstance(form, list):
         return float(form[0]), bool(form[1])
     if not isinstance(form, str | float):

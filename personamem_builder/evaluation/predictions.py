@@ -7,8 +7,9 @@ from typing import Any, Final, cast
 
 from generation.reading import clean_text
 from personamem_builder.evaluation import scoring
-from personamem_builder.evaluation.responses import finish_reason_of, outcome_of
+from personamem_builder.evaluation.responses import Reply, finish_reason_of, outcome_of
 from personamem_builder.schema import Prediction, QuestionRow, best_letter, option_letter
+from personamem_builder.usage import AnswerUsage, summarise_usage
 
 _RESPONSE_CHARACTERS: Final = 2000
 """Longer answers keep their end, where the choice stands; lm-eval's `--log_samples` keeps them whole."""
@@ -22,7 +23,7 @@ def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[
     `option_tokens`, or `response`), what came of it (`outcome`, and the endpoint's `finish_reason`), and for each score
     (`acc` and `acc_per_token`, or the filters `robust` and `v1_parity`) the letter predicted (null for an answer
     without one) and the credit, 0 to 1. A question that got no answer has neither letters nor credits, and nothing has
-    credits after `--predict_only`.
+    credits after `--predict_only`. Replies of our chat client have the fields of `AnswerUsage`.
     """
     rows: dict[tuple[str, str], Prediction] = {}
     for task, task_samples in samples.items():
@@ -40,6 +41,17 @@ def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[
     return list(rows.values())
 
 
+def usage_of_tasks(rows: Sequence[Prediction]) -> dict[str, Any]:
+    """Return what the answers to each task took, as JSON; without tasks of which nothing is known."""
+    tasks: dict[str, list[AnswerUsage]] = {}
+    for row in rows:
+        if "seconds" in row:
+            usage = AnswerUsage(row["seconds"], row["prompt_tokens"], row["reply_tokens"], row["cached_tokens"])
+            tasks.setdefault(row["task"], []).append(usage)
+    summaries = {task: summarise_usage(usages) for task, usages in tasks.items()}
+    return {task: summary.to_json() for task, summary in summaries.items() if summary is not None}
+
+
 def _head(task: str, sample: Mapping[str, Any]) -> Prediction:
     doc: QuestionRow = sample["doc"]
     response = sample["resps"][0][0]
@@ -51,6 +63,8 @@ def _head(task: str, sample: Mapping[str, Any]) -> Prediction:
     }
     if sample["filter"] != "none":
         row["response"] = clean_text(response[-_RESPONSE_CHARACTERS:]) if isinstance(response, str) else None
+    if isinstance(response, Reply):
+        row |= response.usage._asdict()
     return cast(
         Prediction,
         row

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from personamem_builder.schema import AnswerOutcome
+from personamem_builder.usage import AnswerUsage
 
 
 class Reply(str):
@@ -14,21 +15,29 @@ class Reply(str):
     `finish_reason` is as the endpoint gave it; empty where it gave none. For a failure, it says what happened.
     """
 
-    __slots__ = ("finish_reason", "outcome")
+    __slots__ = ("finish_reason", "outcome", "usage")
 
     outcome: AnswerOutcome
     finish_reason: str
+    usage: AnswerUsage
 
-    def __new__(cls, text: str, outcome: AnswerOutcome = "answered", finish_reason: str = "") -> Self:
+    def __new__(
+        cls,
+        text: str,
+        outcome: AnswerOutcome = "answered",
+        finish_reason: str = "",
+        usage: AnswerUsage = AnswerUsage(),  # noqa: B008 (it cannot be changed)
+    ) -> Self:
         """Make a reply."""
         reply = super().__new__(cls, text)
         reply.outcome = outcome
         reply.finish_reason = finish_reason
+        reply.usage = usage
         return reply
 
     # So that pickle, which carries replies from rank to rank, keeps what is beside the text.
-    def __getnewargs__(self) -> tuple[str, AnswerOutcome, str]:  # type: ignore[override]
-        return str(self), self.outcome, self.finish_reason
+    def __getnewargs__(self) -> tuple[str, AnswerOutcome, str, AnswerUsage]:  # type: ignore[override]
+        return str(self), self.outcome, self.finish_reason, self.usage
 
 
 def outcome_of(response: Any) -> AnswerOutcome:

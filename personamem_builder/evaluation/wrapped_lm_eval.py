@@ -12,7 +12,7 @@ from typing import Any
 
 from personamem_builder.evaluation.journal import Journal
 from personamem_builder.evaluation.journal_lm import JournalLM, identity_of
-from personamem_builder.evaluation.predictions import prediction_rows
+from personamem_builder.evaluation.predictions import prediction_rows, usage_of_tasks
 from personamem_builder.evaluation.window import running_model
 from personamem_builder.schema import Prediction
 
@@ -43,9 +43,9 @@ def wrapped(run: EvaluationRun) -> Iterator[None]:
     """Run lm-eval with some of its public names wrapped, since its command line offers no hooks.
 
     `simple_evaluate` is made to return the samples, from which the predictions are made, while lm-eval writes them
-    only if asked to (they hold the prompts). `evaluate` is made to tell the model to the tasks, and to keep its
-    answers. `TaskManager` leaves out the built-in tasks where none is wanted: indexing them takes several seconds. The
-    tracker is ours.
+    only if asked to (they hold the prompts), and what the answers took (`usage`). `evaluate` is made to tell the model
+    to the tasks, and to keep its answers. `TaskManager` leaves out the built-in tasks where none is wanted: indexing
+    them takes several seconds. The tracker is ours.
     """
     import lm_eval
     import lm_eval.evaluator
@@ -65,7 +65,10 @@ def wrapped(run: EvaluationRun) -> Iterator[None]:
         ):
             results = original(*args, log_samples=True, evaluation_tracker=evaluation_tracker, **kwargs)
         if results is not None:  # None on all ranks but the first
-            run.saved.append((evaluation_tracker, prediction_rows(results["samples"])))
+            rows = prediction_rows(results["samples"])
+            run.saved.append((evaluation_tracker, rows))
+            if usage := usage_of_tasks(rows):
+                results["usage"] = usage
             _name_model(evaluation_tracker.general_config_tracker, results["config"])
             if not log_samples:
                 del results["samples"]

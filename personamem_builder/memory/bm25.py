@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from personamem_builder.memory.retrieval import Unit, best_units, check_unit, units_of
+from personamem_builder.memory.retrieval import UNITS, Unit, best_units, check_unit, units_of
 from personamem_builder.memory.system import Memory, Session
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class Bm25:
     def __init__(self, unit: Unit = "message") -> None:
         import bm25s  # noqa: F401 (where it is not installed, this is known before a run)
 
-        self._unit = check_unit(unit)
+        self._unit = check_unit(unit, UNITS)
         self.reset()
 
     def reset(self) -> None:

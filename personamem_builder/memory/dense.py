@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from personamem_builder.memory.retrieval import Unit, best_units, check_unit, units_of
+from personamem_builder.memory.retrieval import UNITS, Unit, best_units, check_unit, units_of
 from personamem_builder.memory.system import Memory, Session
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Dense:
         encoder: Encoder | None = None,
         cache: str | Path | None = None,
     ) -> None:
-        self._unit = check_unit(unit)
+        self._unit = check_unit(unit, UNITS)
         self._embeddings = Embeddings(model, encoder or sentence_encoder(model), cache)
         self.reset()
 

@@ -12,12 +12,17 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 from generation.errors import UserError
 from generation.resources import install_hint
 from personamem_builder.memory.http import MemoryFault
+from personamem_builder.memory.retrieval import check_unit
+from personamem_builder.memory.sessions import cut_turns
 from personamem_builder.memory.system import Memory, Session
+
+Unit = Literal["session", "turn"]
+_UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 
 _USER: Final = "user"
 """All that mem0 knows belongs to one user: the store is emptied between users."""
@@ -34,12 +39,12 @@ def _installed() -> str:
 
 
 class Mem0:
-    """mem0ai: a language model writes down facts of each session, which are found by embeddings.
+    """mem0ai: a language model writes down facts of each session, or turn, which are found by embeddings.
 
-    A session is given to `Memory.add` as a whole, with `infer`, its date in the metadata and in an instruction; system
-    messages, which hold the user's profile, are not. The store is Qdrant's local form in a temporary folder, and
-    nothing is sent to the makers of mem0. Where `fastembed` and spaCy are installed, mem0 uses them: it then downloads
-    models of theirs and searches by keywords and names too.
+    A session is given to `Memory.add` as a whole or turn by turn, with `infer`, its date in the metadata and in an
+    instruction; system messages, which hold the user's profile, are not. The store is Qdrant's local form in a
+    temporary folder, and nothing is sent to the makers of mem0. Where `fastembed` and spaCy are installed, mem0 uses
+    them: it then downloads models of theirs and searches by keywords and names too.
 
     Args:
         model: The language model.
@@ -49,9 +54,10 @@ class Mem0:
             the name by which the server knows it.
         embedder_url: Where the embedding model is served, in OpenAI's protocol.
         max_tokens: Of a reply of the language model.
+        unit: What mem0 is given at a time: a `session`, or a `turn`, see `cut_turns`.
 
     Raises:
-        UserError: sentence-transformers is not installed, the embedding model cannot be had, or
+        UserError: There is no such unit, sentence-transformers is not installed, the embedding model cannot be had, or
             `OPENROUTER_API_KEY` is set, by which mem0 would go to another server than it is told.
     """
 
@@ -64,7 +70,9 @@ class Mem0:
         embedder: str = "BAAI/bge-m3",
         embedder_url: str | None = None,
         max_tokens: int = 2000,
+        unit: Unit = "session",
     ) -> None:
+        self._unit = check_unit(unit, _UNITS)
         if os.environ.get("OPENROUTER_API_KEY"):
             raise UserError(
                 "OPENROUTER_API_KEY is set: mem0 would then ask OpenRouter, whatever base_url says",
@@ -127,17 +135,19 @@ class Mem0:
         Raises:
             MemoryFault: The language model cannot be asked, or the store fails.
         """
-        spoken = [message for message in session.messages if message["role"] != "system"]
-        if not spoken:
-            return
+        turns = cut_turns(session)
+        pieces = turns if self._unit == "turn" else [[message for turn in turns for message in turn]] if turns else []
         dated = {"metadata": {"date": session.date}, "prompt": _DATED.format(date=session.date)} if session.date else {}
-        try:
-            added = self._store.add(spoken, user_id=_USER, infer=True, **dated)
-        except Exception as error:
-            raise MemoryFault(
-                f"mem0 cannot take in session {session.number}: {error}", f"see whether {self._model} can be asked"
-            ) from error
-        self._usage["memories"] += len(added["results"])
+        for number, piece in enumerate(pieces, 1):
+            try:
+                added = self._store.add(piece, user_id=_USER, infer=True, **dated)
+            except Exception as error:
+                turn = f"turn {number} of " if self._unit == "turn" else ""
+                raise MemoryFault(
+                    f"mem0 cannot take in {turn}session {session.number}: {error}",
+                    f"see whether {self._model} can be asked",
+                ) from error
+            self._usage["memories"] += len(added["results"])
 
     def search(self, query: str, k: int) -> Sequence[Memory]:
         """Return the memories that mem0 finds."""

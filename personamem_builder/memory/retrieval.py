@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args
 
 from generation.errors import UserError
 from personamem_builder.memory.sessions import spoken
@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Unit = Literal["message", "session"]
-_UNITS: Final = get_args(Unit)
+UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
+
+_Unit = TypeVar("_Unit", bound=str)
 
 
-def check_unit(unit: str) -> Unit:
-    """Return a unit, or raise if there is no such."""
-    if unit in _UNITS:
-        return cast(Unit, unit)
-    raise UserError(f"unit={unit}: there is no such unit", f"use one of {', '.join(_UNITS)}")
+def check_unit(unit: str, units: Sequence[_Unit]) -> _Unit:
+    """Return a unit, or raise if a system has no such."""
+    for known in units:
+        if unit == known:
+            return known
+    raise UserError(f"unit={unit}: there is no such unit", f"use one of {', '.join(units)}")
 
 
 def units_of(session: Session, unit: Unit) -> list[Memory]:

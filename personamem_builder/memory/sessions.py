@@ -43,6 +43,24 @@ def session_starts(context: ContextRow) -> list[int]:
     return sorted({0, *context["session_starts"]})
 
 
+def cut_turns(session: Session) -> list[list[Message]]:
+    """Cut what is said in a session into turns: what the user says, and what is replied before the user speaks again.
+
+    System messages are left out. A reply at the beginning, as in the second piece of a session that a question cuts in
+    two, is a turn of its own.
+    """
+    turns: list[list[Message]] = []
+    role = ""
+    for message in session.messages:
+        if message["role"] == "system":
+            continue
+        if not turns or (message["role"] == "user" and role != "user"):
+            turns.append([])
+        turns[-1].append(message)
+        role = message["role"]
+    return turns
+
+
 def spoken(message: Message) -> str:
     """Return a message with its speaker in front, unless its text names the speaker already."""
     content = message["content"]

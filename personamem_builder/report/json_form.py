@@ -13,7 +13,10 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
                            "oracle_gap": ESTIMATE | null, "hard": ESTIMATE | null, "effective_n": float | null,
                            "failed_rate": float, "cut_rate": float, "refused_rate": float,
                            "invalid_rate": float, "skipped_rate": float, "truncated_rate": float,
-                           "flags": ["failed" | "cut" | "refused" | "invalid"]}],
+                           "flags": ["failed" | "cut" | "refused" | "invalid"],
+                           "usage": {"seconds": {"median": float, "p95": float, "n": int} | null,
+                                     "prompt_tokens": TOKENS | null, "reply_tokens": TOKENS | null,
+                                     "cached_tokens": TOKENS | null} | null}],
                  "hard_file": str | null,
                  "quoted": [{"system": str, "score": float, "source": str, "types": {QUESTION_TYPE: float}}],
                  "notes": [str],
@@ -35,6 +38,7 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
                 "series": [{"model": str, "floor": bool, "values": [ESTIMATE | null]}],
                 "expected": [float | null], "expects": str, "note": str, "remarks": [str]}
     ESTIMATE = {"value": float, "low": float | null, "high": float | null, "n": int, "clusters": int}
+    TOKENS = {"mean": float, "n": int}
 
 `memory` is what was shown of conversations: `full`, another value of `--metadata memory=…`, or a system. `limit` is
 the number of questions of partial runs, null for whole ones. `types` has all seven types, null for one without
@@ -45,8 +49,9 @@ sessions, a bin for each number of them, and `settings` the models that were run
 where they were asked for. `failed_rate` is
 the share of the questions asked to which no answer came: they count nowhere else, and where all failed there is no
 `overall`. `cut_rate`, `refused_rate` and `invalid_rate` are shares of the answers; `flags` names those of the four
-above 5 %. `unreadable` is there where results could not be read: what is wrong with them. A breaking change raises
-the version.
+above 5 %. `usage` is what the answers took, see `personamem_builder.usage`, each figure over the `n` answers of which
+it is known; null where nothing is, as of local models. `unreadable` is there where results could not be read: what is
+wrong with them. A breaking change raises the version.
 """
 
 from __future__ import annotations
@@ -185,6 +190,7 @@ def _row_to_json(row: ScoreRow) -> dict[str, Any]:
         "effective_n": row.effective_n,
         **{f"{name}_rate": getattr(row, f"{name}_rate") for name in _SHARES},
         "flags": row.flags,
+        "usage": row.usage and row.usage.to_json(),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Final
 
 from personamem_builder.report.columns import (
@@ -40,6 +40,10 @@ _LOST: Final = {
     "refused": "Refused = answers that were declined, or withheld by a filter.",
 }
 _INVALID = "Invalid = whole answers from which no letter could be read."
+_USAGE = (
+    "Seconds = wall time of the request that brought the answer, waits and failed tries left out (median; p95 = 95th "
+    "percentile). Tokens = means an answer, as the endpoint counts them; cached = those of the prompt from its cache."
+)
 _LEGEND = "; ".join(f"{short} = {name}" for name, short in SHORT_TYPES.items()) + "."
 _CORRECTED = "Above chance = (a - c) / (1 - c), with c the score of a blind guess."
 _EFFECTIVE = "n eff. = as many independent questions would tell as much."
@@ -58,7 +62,7 @@ def to_markdown(
     for table in tables:
         parts += [
             f"### {_markdown(title(table))}",
-            _markdown_table([*_names(table), *_summary(table), *_by_type(table)]),
+            _markdown_table([*_names(table), *_summary(table), *_usage(table), *_by_type(table)]),
             legend(table),
         ]
         if notes := [*table.notes, *quoted_lines(table.quoted)]:
@@ -89,7 +93,9 @@ def to_latex(
         chosen = [*_names(table), *_summary(table)[:3], *_by_type(table)]
         lost = [column for column in _summary(table) if column.head in ("failed", "cut", "refused", "invalid")]
         chosen += [column for column in lost if any(row.shares[column.head] for row in table.rows)]
+        chosen += (usage := _usage(table))
         parts.append(_latex_table(title(table), chosen, left=2))
+        parts += [rf"\par{{\footnotesize {_latex(_USAGE)}}}"] if usage else []
         parts += [rf"\par{{\footnotesize {_latex(note)}}}" for note in table.notes if note.startswith(FLAG)]
     parts += [_latex_table(curve.title, curve_columns(curve), left=1) for curve in curves]
     for model in settings:
@@ -124,10 +130,10 @@ def to_text(
     # Names of models are printed as they are: no markup, no `:emoji:`.
     console = Console(file=out, width=width, color_system=None, highlight=False, markup=False, emoji=False)
     for table in tables:
-        names, summary, by_type = _names(table), _summary(table), _by_type(table)
-        everything = [*names, *summary, *by_type]
+        names, parts = _names(table), [_summary(table), _usage(table), _by_type(table)]
+        everything = [*names, *chain(*parts)]
         console.print(title(table))
-        for chosen in [everything] if _width(everything) <= width else [[*names, *summary], [*names, *by_type]]:
+        for chosen in [everything] if _width(everything) <= width else [[*names, *part] for part in parts if part]:
             console.print(_grid(chosen if _width(chosen) <= width else _stack(chosen)))
         console.print(legend(table))
         for note in [*table.notes, *quoted_lines(table.quoted)]:
@@ -156,7 +162,7 @@ def to_text(
 
 def summary_columns(table: ScoreTable) -> list[Column]:
     """Return the columns of a table that are about all questions together, as text."""
-    return [*_names(table), *_summary(table)]
+    return [*_names(table), *_summary(table), *_usage(table)]
 
 
 def type_columns(table: ScoreTable) -> list[Column]:
@@ -323,6 +329,23 @@ def _summary(table: ScoreTable) -> list[Column]:
     return columns
 
 
+def _usage(table: ScoreTable) -> list[Column]:
+    """Return what answers took, where that is known of some row."""
+    taken = [row.usage for row in table.rows]
+    seconds = [one and one.seconds for one in taken]
+    columns = []
+    if any(seconds):
+        columns += [
+            Column("seconds", [f"{one.median:.2f}" if one else "-" for one in seconds]),
+            Column("p95", [f"{one.p95:.2f}" if one else "-" for one in seconds]),
+        ]
+    for kind in ("prompt", "reply", "cached"):
+        tokens = [one and getattr(one, f"{kind}_tokens") for one in taken]
+        if any(tokens):
+            columns.append(Column(f"{kind} tokens", [f"{one.mean:,.0f}" if one else "-" for one in tokens]))
+    return columns
+
+
 def _share(row: ScoreRow, share: float, *, of_all: bool = False) -> str:
     """Return a share in per cent, a dash where there is no answer to take it of."""
     return f"{share * 100:.1f}" if row.n or of_all else "-"
@@ -349,5 +372,7 @@ def legend(table: ScoreTable) -> str:
     gain = _GAIN if has_gain else ""
     named = dict.fromkeys(row.score for row in table.rows if row.score in SCORES)
     scores = "; ".join(SCORES[name] for name in named if name) + "." if len(named) > 1 else ""
-    parts = [_UNITS, scores, _CORRECTED, gain, oracle, hard, *lost, _EFFECTIVE, f"Question types: {_LEGEND}"]
+    usage = _USAGE if _usage(table) else ""
+    described = [_UNITS, scores, _CORRECTED, gain, oracle, hard, *lost, _EFFECTIVE, usage]
+    parts = [*described, f"Question types: {_LEGEND}"]
     return " ".join(part for part in parts if part)

@@ -13,6 +13,7 @@ from personamem_builder.results.answers import ScoredAnswer
 from personamem_builder.results.files import FLAGGED_ABOVE
 from personamem_builder.results.runs import Run
 from personamem_builder.statistics import Estimate
+from personamem_builder.usage import UsageSummary, summarise_usage
 
 CHANCE: Final = "chance"
 """Name of the row of blind guesses."""
@@ -41,6 +42,7 @@ class ScoreRow:
         invalid_rate: Share of answers that are whole and no refusal, from which no option could be read.
         skipped_rate: Share of questions that were too long to ask; they count as wrong.
         truncated_rate: Share of questions whose context was cut.
+        usage: What the answers took; None where that is not known.
     """
 
     model: str
@@ -65,6 +67,7 @@ class ScoreRow:
     invalid_rate: float = 0.0
     skipped_rate: float = 0.0
     truncated_rate: float = 0.0
+    usage: UsageSummary | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -171,6 +174,7 @@ def score_row(
         oracle_gap=gap,
         cut_rate=share(answer.outcome == "cut" for answer in answers),
         refused_rate=share(answer.outcome == "refused" for answer in answers),
+        usage=summarise_usage(answer.usage for answer in answers),
     )
 
 

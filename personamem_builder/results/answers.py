@@ -14,6 +14,7 @@ from generation.reading import as_model
 from generation.records import QUESTION_TYPES
 from personamem_builder.results.files import MOST_FAULTS, read_lines
 from personamem_builder.schema import QUESTION_TYPE_ALIASES, AnswerOutcome, best_letter, option_letter, option_letters
+from personamem_builder.usage import AnswerUsage
 
 MAX_OPTIONS: Final = 26
 """Options have a letter each."""
@@ -27,6 +28,7 @@ _UNKNOWN: Final = "unknown"
 _Credit = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 _PersonaId = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 _Tokens = Annotated[int, Field(ge=1, lt=2**31)]
+_Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class ScoredAnswer:
         option_logprobs: The log-probability of each option; None where letters were read from what a model wrote.
         option_tokens: How many tokens each option has for the model; None where that is not known.
         outcome: How the answer came about; that of a question that failed has no credits.
+        usage: What it took.
     """
 
     persona_id: int
@@ -61,6 +64,7 @@ class ScoredAnswer:
     option_logprobs: tuple[float, ...] | None = None
     option_tokens: tuple[int, ...] | None = None
     outcome: AnswerOutcome = "answered"
+    usage: AnswerUsage = field(default_factory=AnswerUsage)
 
 
 class PredictionLine(BaseModel):
@@ -83,6 +87,11 @@ class PredictionLine(BaseModel):
     # Older files do not say how an answer came about: then one came.
     outcome: AnswerOutcome = "answered"
     finish_reason: str | None = None
+    # Nor what it took, which nobody knows of local models anyway.
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    prompt_tokens: _Count | None = None
+    reply_tokens: _Count | None = None
+    cached_tokens: _Count | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -264,6 +273,7 @@ def _merge(earlier: ScoredAnswer | None, line: PredictionLine) -> ScoredAnswer:
         option_logprobs=None if line.option_logprobs is None else tuple(line.option_logprobs),
         option_tokens=None if line.option_tokens is None else tuple(line.option_tokens),
         outcome=line.outcome,
+        usage=AnswerUsage(line.seconds, line.prompt_tokens, line.reply_tokens, line.cached_tokens),
     )
 
 

@@ -28,6 +28,7 @@ from personamem_builder.dataset.load import iter_examples
 from personamem_builder.evaluation.journal import MISSING, Journal
 from personamem_builder.evaluation.responses import LogLikelihood, Reply
 from personamem_builder.evaluation.run import run_lm_eval
+from personamem_builder.usage import AnswerUsage
 
 GENERATE = "personamem_32k_generate_nocontext"
 SCORE = "personamem_32k_nocontext"
@@ -398,11 +399,13 @@ def test_replies_with_characters_that_no_file_takes_are_written() -> None:
 # ---- the file
 
 
+COUNTS = st.none() | st.integers(0, 2**31 - 1)
+USAGES = st.builds(AnswerUsage, st.none() | st.floats(0, 1e6), COUNTS, COUNTS, COUNTS)
 ANSWERS = st.one_of(
     st.text(min_size=1),
     st.floats(allow_nan=False),
     st.tuples(st.floats(allow_nan=False), st.booleans()),
-    st.builds(Reply, st.text(), st.sampled_from(["answered", "cut", "refused"]), st.text()),
+    st.builds(Reply, st.text(), st.sampled_from(["answered", "cut", "refused"]), st.text(), USAGES),
     st.builds(LogLikelihood, st.lists(st.floats(-1e3, 0)), st.booleans()),
 )
 
@@ -424,6 +427,7 @@ def test_any_answer_comes_back_as_it_was(
         assert getattr(found, "__dict__", None) == getattr(answer, "__dict__", None)
         if isinstance(answer, Reply):
             assert (found.outcome, found.finish_reason) == (answer.outcome, answer.finish_reason)
+            assert found.usage == answer.usage
 
 
 @pytest.mark.parametrize("answer", [Reply("", "failed", "status 500"), Reply("(a)", "failed"), "", None, [], object()])
@@ -433,7 +437,10 @@ def test_no_failure_is_kept(answer: Any, tmp_path: Path) -> None:
     assert journal.get("key") is MISSING
 
 
-@pytest.mark.parametrize("damage", ["{", "null", '{"text": 1}', '{"token_logprobs": 3}', "[]", "[" * 100_000])
+SOON = '{"text": "(a)", "outcome": "answered", "finish_reason": "", "seconds": "soon"}'
+
+
+@pytest.mark.parametrize("damage", ["{", "null", '{"text": 1}', '{"token_logprobs": 3}', SOON, "[]", "[" * 100_000])
 def test_damage_is_an_error_that_names_the_file(damage: str) -> None:
     ask("--limit", "1")
     with closing(sqlite3.connect(JOURNAL)) as database, database:

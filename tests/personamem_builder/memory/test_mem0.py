@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any, ClassVar
 from urllib.request import Request, urlopen
 
@@ -29,10 +30,12 @@ from personamem_builder.build.from_run import build
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.dataset.load import iter_examples
 from personamem_builder.memory.http import MemoryFault
 from personamem_builder.memory.mem0 import Mem0
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
+from personamem_builder.memory.store import store_folder
 from personamem_builder.memory.system import Memory, Session
 
 needs_mem0 = pytest.mark.skipif(
@@ -218,6 +221,124 @@ def test_a_folder_of_its_own_that_goes_with_it(models: Models, tmp_path: Path) -
 def test_an_embedding_model_that_is_not_there(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="the embedding model e cannot be had"):
         Mem0("m", models.url, embedder="e", embedder_url="http://127.0.0.1:9")
+
+
+# ---- turn by turn
+
+
+@needs_mem0
+def test_each_turn_is_one_call_that_knows_those_before_it(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
+    memory = Mem0("m", models.url, embedder="e", embedder_url=models.url, unit="turn")
+    memory.reset()
+    memory.add_session(said("Pixel is a greyhound.", "Fireworks are too loud.", date="2024-05-01"))
+    assert memory.usage()["llm_calls"] == 2
+    first, second = models.prompts
+    assert "Pixel is a greyhound." in first
+    assert "Fireworks" not in first, "mem0 is shown what has not been said yet"
+    assert "Pixel is a greyhound." in second, "mem0 does not know what was said before"
+    assert memory.search("Pixel greyhound", 1) == [Memory("Pixel is a greyhound.", "2024-05-01")]
+
+
+class Recorded:
+    """Stands for mem0's store: it keeps what it is given, and returns all of it, the last first."""
+
+    made: ClassVar[list[Recorded]] = []
+
+    def __init__(self) -> None:
+        self.added: list[list[dict[str, str]]] = []
+        self.fails_at = ""
+        self.vector_store = SimpleNamespace(client=self)
+        Recorded.made.append(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Recorded:
+        return cls()
+
+    def reset(self) -> None:
+        self.added = []
+
+    def get_all(self, filters: dict[str, str]) -> dict[str, Any]:
+        return {"results": self.added}
+
+    def add(self, messages: list[dict[str, str]], **_: Any) -> dict[str, Any]:
+        if any(message["content"] == self.fails_at for message in messages):
+            raise RuntimeError("out of order")
+        self.added.append(messages)
+        return {"results": [{}]}
+
+    def search(self, query: str, top_k: int, filters: dict[str, str]) -> dict[str, Any]:
+        last = self.added[::-1][:top_k]
+        return {"results": [{"memory": "|".join(message["content"] for message in one)} for one in last]}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def recorded(monkeypatch: pytest.MonkeyPatch) -> type[Recorded]:
+    """Put a package `mem0` with that store in the place of the real one."""
+    embedder = SimpleNamespace(embed=lambda text, action: [0.0])
+    factory = {"EmbedderFactory": SimpleNamespace(create=lambda *_: embedder)}
+    for name, attributes in {"mem0": {"Memory": Recorded}, "mem0.utils": {}, "mem0.utils.factory": factory}.items():
+        module = ModuleType(name)
+        vars(module).update(attributes)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.delenv("OPENROUTER_API_KEY", raising=False)
+    monkeypatch.setattr(Recorded, "made", [])
+    return Recorded
+
+
+LOCAL = {"model": "m", "base_url": "http://127.0.0.1:9", "embedder_url": "http://127.0.0.1:9"}
+
+
+@pytest.mark.parametrize("unit", ["session", "turn"])
+def test_a_question_inside_a_session_sees_what_was_said_before_it(
+    recorded: type[Recorded], dataset_folder: Path, tmp_path: Path, unit: str
+) -> None:
+    store = run_memory(dataset_folder, "32k", find_system("mem0", LOCAL | {"unit": unit}), k=1000, out=tmp_path / "out")
+    pieces = 0
+    for row in iter_examples("32k", data=dataset_folder):
+        found = [memory.text for memory in store.memories(row["question_id"])][::-1]
+        before = [m["content"] for m in row["context"] if m["role"] != "system"]
+        assert "|".join(found) == "|".join(before)
+        assert not store.questions[row["question_id"]]["error"]
+        pieces = max(pieces, len(found))
+    assert not any(session["error"] for session in store.sessions)
+    assert (pieces > len(store.sessions)) == (unit == "turn")
+
+
+def test_sessions_by_default_and_turns_are_two_systems(
+    recorded: type[Recorded], dataset_folder: Path, tmp_path: Path
+) -> None:
+    specs = [find_system("mem0", LOCAL | more) for more in ({}, {"unit": "session"}, {"unit": "turn"})]
+    stores = [
+        run_memory(dataset_folder, "32k", spec, k=5, out=tmp_path / str(number)) for number, spec in enumerate(specs)
+    ]
+    default, by_session, by_turn = (
+        [store.memories(question) for question in sorted(store.questions)] for store in stores
+    )
+    assert default == by_session != by_turn
+    assert len({store.digest for store in stores[1:]}) == 2
+    assert len({store_folder(spec, 5, "32k", "d") for spec in specs}) == 3
+    with pytest.raises(UserError, match="holds another run"):
+        run_memory(dataset_folder, "32k", specs[1], k=5, out=tmp_path / "2")
+
+
+def test_a_turn_that_fails_is_named(recorded: type[Recorded]) -> None:
+    memory = Mem0(**LOCAL, unit="turn")
+    recorded.made[-1].fails_at = "The piano was sold."
+    with pytest.raises(MemoryFault, match="mem0 cannot take in turn 2 of session 4: out of order"):
+        memory.add_session(said("Pixel is a greyhound.", "The piano was sold.", number=4))
+
+
+def test_an_unknown_unit_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(UserError, match="unit=message: there is no such unit") as raised:
+        find_system("mem0", LOCAL | {"unit": "message"}).make()
+    assert raised.value.hint == "use one of session, turn"
+
+
+# ---- what is lacking
 
 
 def test_mem0ai_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from personamem_builder.memory.sessions import cut_sessions, spoken
+from personamem_builder.memory.sessions import cut_sessions, cut_turns, spoken
+from personamem_builder.memory.system import Session
 
 
 def places(context: dict[str, Any], ends: list[int]) -> list[tuple[int, int, int]]:
@@ -52,6 +53,26 @@ def test_the_pieces_are_all_that_is_asked_about_once_and_in_order(
     stops = {s.first_index + len(s.messages) for s in sessions}
     assert {min(end, size) for end in ends} - {0} <= stops
     assert all(s.messages for s in sessions)
+
+
+@pytest.mark.parametrize(
+    ("roles", "turns"),
+    [
+        ("sua ua", ["ua", "ua"]),
+        ("uu a ua", ["uua", "ua"]),
+        ("u aa u", ["uaa", "u"]),
+        ("a ua", ["a", "ua"]),
+        ("us a", ["ua"]),
+        ("s", []),
+        ("", []),
+    ],
+)
+def test_a_turn_is_what_the_user_says_and_what_is_replied(roles: str, turns: list[str]) -> None:
+    names = {"s": "system", "u": "user", "a": "assistant"}
+    messages = [{"role": names[role], "content": str(i)} for i, role in enumerate(roles.replace(" ", ""))]
+    cut = cut_turns(Session(0, "", tuple(messages), 0))
+    assert ["".join(message["role"][0] for message in turn) for turn in cut] == turns
+    assert [message for turn in cut for message in turn] == [m for m in messages if m["role"] != "system"]
 
 
 @pytest.mark.parametrize(

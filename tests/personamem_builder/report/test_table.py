@@ -515,7 +515,7 @@ def test_the_command_prints_json(results):
         assert row.keys() == {
             "model", "score", "floor", "context", "computed", "n", "overall", "macro", "types", "chance_corrected",
             "context_gain", "paired_difference", "oracle_gap", "memory", "hard", "effective_n", "invalid_rate",
-            "skipped_rate", "truncated_rate", "failed_rate", "cut_rate", "refused_rate", "flags",
+            "skipped_rate", "truncated_rate", "failed_rate", "cut_rate", "refused_rate", "flags", "usage",
         }  # fmt: skip
         assert tuple(row["types"]) == QUESTION_TYPES
         assert row["n"] == 6
