@@ -35,9 +35,8 @@ def work_of_run(store: RunStore, config: Path | None = None) -> RunInputs:
     else:
         settings = _settings(store, found)
     backend = found.get("backend", OFFLINE)
-    work = RunInputs(
-        settings, load_banks(settings), *((backend, {}) if isinstance(backend, str) else (OFFLINE, backend))
-    )
+    name, stages = (backend, {}) if isinstance(backend, str) else (OFFLINE, backend)
+    work = RunInputs(settings, load_banks(settings), name, stages, found.get("reader", ""))
     now = json.loads(json.dumps(work.fingerprint()))
     if config is None:
         now["persona_source"] = found.get("persona_source")

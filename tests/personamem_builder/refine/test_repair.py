@@ -32,6 +32,7 @@ from personamem_builder.manifest import read_manifest
 from personamem_builder.refine.clients import Clients
 from personamem_builder.refine.commit import commit, forget, read_state
 from personamem_builder.refine.drafts import QuestionDraft, read_drafts
+from personamem_builder.refine.origin import work_of_run
 from personamem_builder.refine.refine import Refinement, Settings, refine
 from personamem_builder.refine.repair import missed_limits
 from personamem_builder.refine.rewrite import rewrite
@@ -288,6 +289,14 @@ def test_generate_goes_on_from_a_refined_run_and_what_it_makes_anew_is_stale(
     assert outcome.was_stale
     assert outcome.refined is None
     assert not (store.folder / "refined.json").exists()
+
+
+def test_a_run_that_another_model_read_back_can_be_refined(fair: RunStore, tmp_path: Path) -> None:
+    store = copy_of(fair, tmp_path / "run")
+    path = store.folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"reader": "openai:owl"}))
+    assert work_of_run(store).reader == "openai:owl"
+    assert refine(store, Settings(0, {})).refined is None
 
 
 @pytest.mark.parametrize("which", ["repaired", "thinned"])
