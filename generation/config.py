@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from generation.errors import UserError
 from generation.reading import describe
-from generation.records import PERIODS, QUESTION_TYPES, TELLINGS, QuestionType, Telling
+from generation.records import PERIODS, QUESTION_TYPES, TELLINGS, QuestionType, Telling, Visible
 from generation.resources import example_names, find_example
 from generation.yaml_reading import read_yaml
 
@@ -32,6 +41,9 @@ OPTIONS: Final = 4
 
 TRIED: Final = OPTIONS - 1
 """Items that the user has tried, of those that the options of a question about new ideas name."""
+
+MAX_USERS: Final = 1_000_000
+"""Users of all runs with one seed: they are numbered from 0."""
 
 _MOST: Final = 10_000  # of what a bank holds, or a session: far more than anybody writes
 
@@ -137,17 +149,31 @@ class LLMConfig(BaseModel):
         return fields
 
 
+def _number_of_periods(given: Any) -> Any:
+    """Return how many periods a list of their names gives, which must be the first few; other values as they are."""
+    if not isinstance(given, list):
+        return given
+    if given != list(PERIODS[: len(given)]):
+        raise ValueError(
+            f"{given} are not the first of {', '.join(PERIODS)}; name them in this order, or give a number"
+        )
+    return len(given)
+
+
 class Config(BaseModel):
     """What to generate.
 
     Attributes:
         language: Of the text; only `en` for now.
+        personas: How many users.
+        first_persona: Number of the first of them. Users with the same number and seed are the same in every run.
         persona_source: A JSONL file with a short description a line (`{"persona": "…"}`, as PersonaHub has it) to
             start the profiles from, relative to the configuration file; by default they come from the shipped bank.
-        persona_visible: What the model is shown of the user: `demographics` (name, age, gender and race; in the paper
-            the occupation too), the `full` profile, or `none`.
+        persona_visible: What the model is shown of the user: `demographics` (name, age, gender, race and occupation, as
+            in the paper), `no_occupation` (the others of these), the `full` profile, or `none`.
         topics: Ids of shipped topic banks, or paths of bank files (ending in `.yaml`), relative to the configuration.
-        periods: How many of the periods initial, next week, next month and next year a topic runs through.
+        periods: Which of the periods initial, next week, next month and next year a topic runs through: how many of
+            the first, or their names in this order.
         items_per_topic: Things that a user has tried in a topic, with liking or dislike; three of them for each
             question about new ideas.
         facts_per_topic: Facts of different kinds that a user tells in a topic.
@@ -163,11 +189,12 @@ class Config(BaseModel):
 
     seed: _Whole = Field(default=0, ge=-(2**63), lt=2**63)
     language: Literal["en"] = "en"
-    personas: _Whole = Field(default=20, ge=1, le=1_000_000)
+    personas: _Whole = Field(default=20, ge=1, le=MAX_USERS)
+    first_persona: _Whole = Field(default=0, ge=0, lt=MAX_USERS)
     persona_source: str | None = None
-    persona_visible: Literal["demographics", "full", "none"] = "demographics"
+    persona_visible: Visible = "no_occupation"
     topics: tuple[str, ...] = Field(min_length=1, max_length=1_000)
-    periods: _Whole = Field(default=len(PERIODS), ge=1, le=len(PERIODS))
+    periods: Annotated[_Whole, BeforeValidator(_number_of_periods)] = Field(default=len(PERIODS), ge=1, le=len(PERIODS))
     items_per_topic: _Whole = Field(default=12, ge=3, le=_MOST)
     slots_per_topic: _Whole = Field(default=4, ge=1, le=_MOST)
     facts_per_topic: _Whole = Field(default=3, ge=1, le=_MOST)
@@ -197,6 +224,11 @@ class Config(BaseModel):
         return {name: weights.get(name, 0.0 if weights else 1.0) for name in TELLINGS}
 
     @property
+    def users(self) -> range:
+        """The numbers of the users."""
+        return range(self.first_persona, self.first_persona + self.personas)
+
+    @property
     def trial_groups(self) -> int:
         """Questions about new ideas in a topic, each of which has items of its own."""
         return self.questions_per_topic["suggest_new_ideas"]
@@ -211,6 +243,13 @@ class Config(BaseModel):
         for topic, count in Counter(self.topics).items():
             if count > 1:
                 yield f"topics: {topic} is listed {count} times"
+        if self.users.stop > MAX_USERS:
+            yield f"personas: {self.personas} from number {self.first_persona} on go beyond number {MAX_USERS - 1}"
+        if self.persona_visible == "demographics" and self.persona_source is not None:
+            yield (
+                "persona_visible: demographics show the occupation, which a persona_source does not give; "
+                "choose no_occupation, full or none"
+            )
         tried = TRIED * self.trial_groups
         if self.items_per_topic < tried:
             yield (

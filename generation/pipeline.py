@@ -32,10 +32,7 @@ from generation.stages.histories import draw_history, write_history
 from generation.stages.personas import draw_personas, write_persona
 from generation.stages.questions import write_question
 from generation.stages.sessions import session_tasks, write_session
-from generation.store import FailedItem, RunStore
-
-FORMAT_VERSION: Final = 5
-"""Raised when the same configuration and banks give other records than before."""
+from generation.store import FORMAT_VERSION, FailedItem, RunStore
 
 ATTEMPTS: Final = 3
 """Conversations that are begun with a language model before an item is given up."""
@@ -82,6 +79,8 @@ class RunInputs(NamedTuple):
         names = {stage: self.stage_backends.get(stage, self.backend) for stage in STAGES}
         if any(not self.backend_of(stage).is_offline for stage in STAGES):
             config["llm"] = self.config.llm.identity()
+        if not config["first_persona"]:
+            del config["first_persona"]
         source = self.config.persona_source
         return {
             **config,
@@ -101,6 +100,7 @@ class Stage(NamedTuple):
     Attributes:
         task_key: Names a task.
         record_key: Names the task that a record was made for.
+        user: Returns the number of the user whom a task is for; None where records are for no user.
     """
 
     name: str
@@ -108,6 +108,7 @@ class Stage(NamedTuple):
     write: Callable[[Client, Banks, Any], Record]
     task_key: Callable[[Any], Any]
     record_key: Callable[[Any], Any]
+    user: Callable[[Any], int] | None = None
 
 
 STAGES: Final = {
@@ -119,6 +120,7 @@ STAGES: Final = {
             lambda client, banks, task: write_persona(client, task),
             lambda task: task.persona.persona_id,
             lambda persona: persona.persona_id,
+            lambda task: task.persona.persona_id,
         ),
         Stage(
             "histories",
@@ -126,6 +128,7 @@ STAGES: Final = {
             lambda client, banks, task: write_history(client, task),
             lambda task: task.persona.persona_id,
             lambda history: history.persona_id,
+            lambda task: task.persona.persona_id,
         ),
         Stage(
             "sessions",
@@ -133,6 +136,7 @@ STAGES: Final = {
             lambda client, banks, task: write_session(client, task),
             lambda task: task.plan.session_id,
             lambda session: session.session_id,
+            lambda task: task.persona_id,
         ),
         Stage(
             "questions",
@@ -140,6 +144,7 @@ STAGES: Final = {
             lambda client, banks, task: write_question(client, task, banks),
             lambda plan: (plan.persona_id, plan.question_type, plan.topic, plan.subject),
             lambda question: (question.persona_id, question.question_type, question.topic, question.subject),
+            lambda plan: plan.persona_id,
         ),
         Stage(
             "fillers",
@@ -253,7 +258,8 @@ class _Runner:
         first = next((stage for stage in STAGES if stage in lacking), None)
         if first is not None:
             self._store.drop(first)
-            self._drop_later(first)
+            for later in _after(first):
+                self._store.drop(later)
         self._store.drop_failures()
 
     def run(self, name: str, tasks: Sequence[Any]) -> None:
@@ -262,7 +268,7 @@ class _Runner:
         done = self._resumed(stage, tasks)
         left = tasks[done:]
         if left:
-            self._drop_later(name)
+            self._drop_later(stage, left[0], is_begun=bool(done))
         for made in track(self._made(name, left), name, len(left)):
             if isinstance(made, FailedItem):
                 self._store.add_failure(made)
@@ -291,11 +297,16 @@ class _Runner:
             done += 1
         return done
 
-    def _drop_later(self, name: str) -> None:
-        """Remove what later stages made from records that are about to be made anew."""
-        names = list(STAGES)
-        for later in names[names.index(name) + 1 :]:
-            self._store.drop(later)
+    def _drop_later(self, stage: Stage, task: Any, *, is_begun: bool) -> None:
+        """Remove what later stages made from records that are about to be made anew, from a task on.
+
+        What they have of the users before its user stays: a run that gets more users is as it was for the others.
+        """
+        for later in _after(stage.name):
+            if not is_begun:
+                self._store.drop(later)
+            elif stage.user is not None and STAGES[later].user is not None:
+                self._store.cut(later, stage.user(task))
 
     def _made(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | FailedItem]:
         if not self._work.backend_of(name).is_offline:
@@ -316,6 +327,11 @@ class _Runner:
             return stage.write(client, self._work.banks, task)
         except ReplyError as error:
             return FailedItem(stage=name, item=str(stage.task_key(task)), reason=error.message)
+
+
+def _after(stage: str) -> list[str]:
+    names = list(STAGES)
+    return names[names.index(stage) + 1 :]
 
 
 _worker: tuple[Client, Banks] | None = None

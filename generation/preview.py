@@ -15,7 +15,7 @@ from generation.llm.ledger import price_of
 from generation.pipeline import ATTEMPTS, RunInputs
 from generation.prompts import render
 from generation.question_plans import QuestionPlan, plan_questions
-from generation.records import QUESTION_TYPES, Message, Persona, Question, Session
+from generation.records import PERIODS, QUESTION_TYPES, Message, Persona, Question, Session
 from generation.revision import REWRITES, STARTS, rewrite_request
 from generation.session_text import (
     CoverageReply,
@@ -69,7 +69,8 @@ def preview(work: RunInputs) -> str:
     persona, _, session, questions = sample(work)
     lines = [persona.demographics, persona.profile, ""]
     shown = _shown(session)
-    lines.append(f"{session.topic}, {session.date}, {len(session.messages)} messages, of which {len(shown)}:")
+    when = f"{PERIODS[session.period]}, {session.date}"
+    lines.append(f"{session.topic}, {when}, {len(session.messages)} messages, of which {len(shown)}:")
     for message in shown:
         told = f"  [tells {', '.join(message.event_ids)}]" if message.event_ids else ""
         lines.append(f"  {message.role}: {message.content}{told}")

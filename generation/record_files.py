@@ -129,6 +129,18 @@ def cut_half_line(path: Path) -> None:
             file.truncate(end)
 
 
+def cut_from_persona(path: Path, persona_id: int) -> None:
+    """Cut the records of a persona, and of those after, from a file that is in the order of personas.
+
+    Raises:
+        UserError: A line is damaged beyond telling whose it is, or the file cannot be written.
+    """
+    end = max((span.end for id_, span in persona_spans(path).items() if id_ < persona_id), default=0)
+    with named_write_errors(path), path.open("rb+") as file:
+        if end < file.seek(0, os.SEEK_END):
+            file.truncate(end)
+
+
 def _end_of_lines(file: IO[bytes], size: int) -> int:
     """Return the position after the last line feed."""
     at = size

@@ -43,6 +43,9 @@ Group = Literal["woman", "man", "younger", "older"]
 PERIODS: Final = ("initial", "next week", "next month", "next year")
 """The periods of a topic, as the paper names them."""
 
+Visible = Literal["demographics", "no_occupation", "full", "none"]
+"""What a model is shown of the user: the paper's demographics, these without the occupation, the profile, nothing."""
+
 STANCES: Final = ("like", "dislike")
 
 Telling = Literal["named", "paraphrased", "implied"]

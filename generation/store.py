@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from generation.errors import UserError
 from generation.files import replacing
 from generation.reading import as_model, json_lines, read_json
-from generation.record_files import cut_half_line, named_write_errors, read_records, record_line
-from generation.records import PERIODS, Record
+from generation.record_files import cut_from_persona, cut_half_line, named_write_errors, read_records, record_line
+from generation.records import PERIODS, Record, Visible
 from generation.run_lock import HOLDER, LOCK, refuse_while_written, writing_to
 
 R = TypeVar("R", bound=BaseModel)
+
+FORMAT_VERSION: Final = 6
+"""Raised when the same configuration and banks give other records than before."""
 
 _CONFIG: Final = "config.json"
 _FAILED: Final = "failed.jsonl"
@@ -31,8 +34,9 @@ class _Fingerprint(BaseModel):
 
     seed: int
     personas: int = Field(ge=1)
+    first_persona: int = Field(default=0, ge=0)
     persona_source: str | None
-    persona_visible: Literal["demographics", "full", "none"]
+    persona_visible: Visible
     topics: list[str]
     periods: int = Field(ge=1, le=len(PERIODS))
     questions_per_topic: dict[str, int]
@@ -62,8 +66,18 @@ class RunStore:
         self.folder = folder
 
     @classmethod
-    def open(cls, folder: Path, fingerprint: dict[str, Any]) -> RunStore:
+    def open(
+        cls, folder: Path, fingerprint: dict[str, Any], before_growing: Callable[[RunStore], None] | None = None
+    ) -> RunStore:
         """Open the folder of a run to write to it, making it if it is not there.
+
+        A run that differs only in that it has fewer users, all of them the first of those wanted, is to have them all
+        from now on: what it has of them stays.
+
+        Args:
+            folder: The folder.
+            fingerprint: What the run is made from.
+            before_growing: What to do with a run that is about to get more users.
 
         Raises:
             UserError: The folder holds another run, or something else, or cannot be written, or another process is
@@ -79,7 +93,12 @@ class RunStore:
             with writing_to(folder):
                 if not _exists(path):  # else another process was faster
                     store._begin(fingerprint)
-        store._compare(fingerprint)
+        if store._lacks_users(fingerprint):
+            with writing_to(folder):
+                if store._lacks_users(fingerprint):  # else another process was faster
+                    if before_growing is not None:
+                        before_growing(store)
+                    store._write_config(fingerprint)
         store._make_stages()
         return store
 
@@ -89,8 +108,12 @@ class RunStore:
             for part in self.folder.glob(".config.json.*.part"):
                 part.unlink()
             self._make_stages()
-            with replacing(path) as part:
-                part.write_text(json.dumps(fingerprint, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        self._write_config(fingerprint)
+
+    def _write_config(self, fingerprint: dict[str, Any]) -> None:
+        path = self.folder / _CONFIG
+        with named_write_errors(path), replacing(path) as part:
+            part.write_text(json.dumps(fingerprint, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -114,6 +137,14 @@ class RunStore:
         as_model(found, _Fingerprint, str(self.folder / _CONFIG), _RESTORE)
         return found
 
+    def is_there(self) -> bool:
+        """Say whether the folder holds a run, whole or begun."""
+        return _exists(self.folder / _CONFIG)
+
+    def users(self) -> range:
+        """Return the numbers of the users that the run is to have."""
+        return _users(self.fingerprint())
+
     def _read_config(self) -> dict[str, Any]:
         path = self.folder / _CONFIG
         if not _exists(path):
@@ -121,13 +152,24 @@ class RunStore:
         found = read_json(path, _RESTORE)
         if not isinstance(found, dict):
             raise UserError(f"{path} is damaged: it holds no mapping", _RESTORE)
-        return found
+        return _in_words_of_today(found)
 
-    def _compare(self, fingerprint: dict[str, Any]) -> None:
+    def _lacks_users(self, fingerprint: dict[str, Any]) -> bool:
+        """Say whether the run has fewer users than wanted, and refuse one that is another."""
         found, wanted = self._read_config(), json.loads(json.dumps(fingerprint))
         differences = list(_differences(found, wanted))
         if not differences:
-            return
+            return False
+        if {key for key, _, _ in differences} <= {"personas", "first_persona"}:
+            there, now = self.users(), _users(wanted)
+            if there.start == now.start and there.stop < now.stop:
+                return True
+            raise UserError(
+                f"{self.folder} has users {numbers_shown(there)}, and users {numbers_shown(now)} are asked for: a run "
+                "can get more users after its last, and keeps those it has",
+                f"ask for users {numbers_shown(range(there.start, max(there.stop, now.stop)))} (--personas), or give "
+                "another --out",
+            )
         shown = "; ".join(f"{key}: {_short(there)} there, {_short(now)} now" for key, there, now in differences)
         raise UserError(
             f"{self.folder} holds a run of another configuration: {shown}",
@@ -176,6 +218,13 @@ class RunStore:
         hint = "remove it, and the same personamem generate command asks again for what is missing"
         return [as_model(value, FailedItem, f"{path}, line {number}", hint) for number, value in json_lines(path, hint)]
 
+    def cut(self, stage: str, persona_id: int) -> None:
+        """Remove what a stage has of a user and of those after, if its file is there."""
+        path = self.path(stage)
+        if path.exists():
+            cut_half_line(path)
+            cut_from_persona(path, persona_id)
+
     def add_failure(self, failure: FailedItem) -> None:
         """Add an item to those that could not be made."""
         path = self.folder / _FAILED
@@ -193,6 +242,32 @@ class RunStore:
         path = self.path(stage)
         with named_write_errors(path), path.open("ab") as file:
             file.write(record_line(record))
+
+
+def numbers_shown(users: range) -> str:
+    """Return the numbers of users as people write them: `0-4`."""
+    return f"{users.start}-{users.stop - 1}"
+
+
+def _users(fingerprint: dict[str, Any]) -> range:
+    first = fingerprint.get("first_persona", 0)
+    return range(first, first + fingerprint["personas"])
+
+
+def _in_words_of_today(config: dict[str, Any]) -> dict[str, Any]:
+    """Return a `config.json` as this version writes it.
+
+    Up to format 5 `demographics` were without the occupation; otherwise the same configuration gave the same records.
+    """
+    version = config.get("format_version")
+    if not isinstance(version, int) or version >= FORMAT_VERSION:
+        return config
+    visible = config.get("persona_visible")
+    return {
+        **config,
+        "persona_visible": "no_occupation" if visible == "demographics" else visible,
+        "format_version": FORMAT_VERSION if version == FORMAT_VERSION - 1 else version,
+    }
 
 
 def _exists(path: Path) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from generation.errors import UserError
 from generation.reading import clean_text
+from generation.records import PERIODS
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import read_context
 from personamem_builder.dataset.folder import contexts_path
@@ -154,8 +156,13 @@ def _history_lines(inspected: InspectedQuestion, evidence: dict[int, list[str]],
 def _headers(context: ContextRow) -> dict[int, str]:
     """Return the header of each session, by the index of its first message."""
     headers: dict[int, str] = {}
+    seen: Counter[str] = Counter()
+    # A context of generated data holds the first sessions of a topic, one a period; other data have no dates.
+    is_by_period = all(count <= len(PERIODS) for count in Counter(filter(None, context["session_topics"])).values())
     for start, number, topic, date in numbered_sessions(context):
-        described = ", ".join(part for part in (topic, date) if part) or "topic and date unknown"
+        period = PERIODS[seen[topic]] if topic and date and is_by_period else ""
+        seen[topic] += 1
+        described = ", ".join(part for part in (topic, period, date) if part) or "topic and date unknown"
         headers[start] = f"--- session {number}: {described} ---" if number else "--- filler ---"
     return headers
 

@@ -19,7 +19,7 @@ from generation.grammar import expand, expand_phrase
 from generation.lives import Life, age_tags, draw_life
 from generation.llm.client import Client, Request
 from generation.reading import parse_json, read_text
-from generation.records import MOTIVES, Persona
+from generation.records import MOTIVES, Persona, Visible
 from generation.request_facts import PersonaFacts
 from generation.seeds import rng_for
 from generation.text_checks import num_words, role_faults, text_faults
@@ -42,7 +42,7 @@ class PersonaTask(NamedTuple):
     """A persona that lacks only its profile, and what is shown of it; the facts for it."""
 
     persona: Persona
-    visible: str
+    visible: Visible
     facts: PersonaFacts
 
 
@@ -113,18 +113,20 @@ def draw_personas(config: Config, banks: Banks) -> DrawnPersonas:
     """Draw who the users are.
 
     Raises:
-        UserError: `persona_source` cannot be read or has fewer lines than there are personas.
+        UserError: `persona_source` cannot be read or has too few lines: one for each user from number 0 on.
     """
+    users = config.users
     descriptions: Sequence[str] | None = None
     if config.persona_source is not None:
         found = read_descriptions(Path(config.persona_source))
-        if len(found) < config.personas:
+        if len(found) < users.stop:
             raise UserError(
-                f"persona_source: {config.persona_source} has {len(found)} lines, but personas is {config.personas}",
-                "lower personas, or add lines",
+                f"persona_source: {config.persona_source} has {len(found)} lines, and users up to number "
+                f"{users.stop - 1} need {users.stop}",
+                "ask for fewer users, or add lines; a run that has begun keeps to the file it began with",
             )
-        descriptions = rng_for(config.seed, "descriptions").sample(found, len(found))[: config.personas]
-    return DrawnPersonas(config, banks, descriptions, range(config.personas))
+        descriptions = rng_for(config.seed, "descriptions").sample(found, len(found))[: users.stop]
+    return DrawnPersonas(config, banks, descriptions, users)
 
 
 def _draw(config: Config, banks: Banks, persona_id: int, description: str) -> PersonaTask:
@@ -254,6 +256,12 @@ def write_persona(client: Client, task: PersonaTask) -> Persona:
 
 
 def _shown(task: PersonaTask, profile: str) -> str:
-    demographics = task.persona.demographics
-    text = {"demographics": demographics, "full": f"{demographics}\n{profile}", "none": ""}[task.visible]
+    persona = task.persona
+    texts: dict[Visible, str] = {
+        "demographics": f"{persona.demographics} Occupation: {persona.occupation}.",
+        "no_occupation": persona.demographics,
+        "full": f"{persona.demographics}\n{profile}",
+        "none": "",
+    }
+    text = texts[task.visible]
     return text and f"About the user. {text}"

@@ -170,10 +170,14 @@ def _notes(fingerprint: dict[str, Any]) -> list[str]:
         if backend == OFFLINE
         else f"by {backend if isinstance(backend, str) else ', '.join(f'{b} ({s})' for s, b in backend.items())}"
     )
-    visible = {"demographics": "the user's demographics", "full": "the user's whole profile", "none": "nothing"}
+    shown = {
+        "demographics": "the user's name, age, gender, race and occupation",
+        "no_occupation": "the user's name, age, gender and race",
+        "full": "the user's whole profile",
+    }.get(fingerprint["persona_visible"])
     return [
         f"The texts are synthetic, {by}; users, events and conversations are invented.",
-        f"Each session begins with a system message that shows {visible[fingerprint['persona_visible']]}.",
+        f"Each session begins with a system message that shows {shown}." if shown else "Nothing describes the user.",
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple, NoReturn
 import click
 
 from generation.banks.load import load_banks
-from generation.config import load_config
+from generation.config import MAX_USERS, Config, load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE, parse_backend
 from generation.llm.ledger import Ledger, check_budget, dollars
@@ -22,7 +23,7 @@ from generation.pipeline import generate as generate_run
 from generation.preview import estimate as estimate_run
 from generation.preview import preview as preview_run
 from generation.resources import install_hint
-from generation.store import FailedItem, RunStore
+from generation.store import FailedItem, RunStore, numbers_shown
 from personamem_builder.cli.options import PATH, json_option, workers_option
 
 
@@ -37,6 +38,12 @@ from personamem_builder.cli.options import PATH, json_option, workers_option
     help="Who writes the text: offline, openai:MODEL or hf:PATH; with STAGE= for that stage alone (repeatable). "
     "reader=NAME reads back what the others wrote; else each model reads its own. [default: offline]",
 )
+@click.option(
+    "--personas",
+    metavar="A-B",
+    help="Users of the run, numbered from 0: 0-9 are the first ten. A run of 0-4 gets 5-9 added. [default: personas of "
+    "CONFIG]",
+)
 @click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
 @workers_option("Processes of the offline backend.")
 @click.option("--preview", is_flag=True, help="Print a sample and write nothing.")
@@ -46,6 +53,7 @@ def generate(
     config: Path,
     out: Path | None,
     backends: tuple[str, ...],
+    personas: str | None,
     budget: float | None,
     workers: int,
     preview: bool,
@@ -58,25 +66,31 @@ def generate(
     any number of workers. Items that a model gives no usable reply for are listed in failed.jsonl, and the exit status
     is 1; the same command asks for them anew. Replies that were paid for are kept, and never paid for twice.
 
+    A run can get more users later, by --personas or by more personas in CONFIG: the others stay as they are.
+
     openai:MODEL is any OpenAI-compatible endpoint: OPENAI_API_KEY, and OPENAI_BASE_URL for others than OpenAI's own.
 
     personamem generate examples/tiny.yaml --preview
 
     personamem generate examples/full.yaml --out runs/full --workers 2
 
+    personamem generate examples/tiny.yaml --personas 0-9
+
     personamem generate examples/tiny.yaml --backend openai:MODEL --budget 5 --estimate
     """
     check_budget(budget)
     settings = load_config(config)
+    if personas is not None:
+        settings = _with_users(settings, personas)
     work = RunInputs(settings, load_banks(settings), *_backends(backends))
     if preview:
         click.echo(preview_run(work))
         return
-    if estimate:
-        _print_estimate(work, as_json)
-        return
     folder = out or Path("runs") / config.stem
-    store = RunStore.open(folder, work.fingerprint())
+    if estimate:
+        _print_estimate(_left(work, folder), as_json)
+        return
+    store = RunStore.open(folder, work.fingerprint(), _forget_refinement)
     counts, failures, ledger = generate_run(work, store, workers, budget)
     usage = _Usage.of(ledger) if ledger is not None else None
     if as_json:
@@ -92,7 +106,45 @@ def generate(
     if failures:
         _fail(folder, failures)
     topic = next(iter(work.banks.topics))
-    click.echo(f"next: personamem timeline {folder} --persona 0 --topic {topic}", err=True)
+    click.echo(f"next: personamem timeline {folder} --persona {settings.first_persona} --topic {topic}", err=True)
+
+
+def _with_users(config: Config, text: str) -> Config:
+    """Return a configuration with the users that `--personas` gives."""
+    match = re.fullmatch("([0-9]{1,7})-([0-9]{1,7})", text)
+    first, last = map(int, match.groups()) if match else (0, -1)
+    if not first <= last < MAX_USERS:
+        raise UserError(
+            f"--personas {text[:40]!r} is no range of users",
+            f"give the first and the last, numbered from 0 to {MAX_USERS - 1}: --personas 0-9",
+        )
+    return config.model_copy(update={"first_persona": first, "personas": last - first + 1})
+
+
+def _forget_refinement(store: RunStore) -> None:
+    """Take back what `personamem refine` decided: it looks at all users at once."""
+    from personamem_builder.refine.commit import forget
+
+    if forget(store):
+        click.echo(
+            f"note: the questions of {store.folder} are again as they were made; once it has its new users: "
+            f"personamem refine {store.folder}",
+            err=True,
+        )
+
+
+def _left(work: RunInputs, folder: Path) -> RunInputs:
+    """Return what is left to make of a run: where it is there and is to get more users, these alone."""
+    store = RunStore(folder)
+    if not store.is_there():
+        return work
+    there, users = store.users(), work.config.users
+    if there.start != users.start or there.stop >= users.stop:
+        return work
+    new = range(there.stop, users.stop)
+    click.echo(f"note: {folder} has users {numbers_shown(there)}; this is for users {numbers_shown(new)}", err=True)
+    config = work.config.model_copy(update={"first_persona": new.start, "personas": len(new), "fillers": 0})
+    return work._replace(config=config)
 
 
 def _fail(folder: Path, failures: Sequence[FailedItem]) -> NoReturn:

@@ -9,9 +9,16 @@ import click
 from generation.errors import UserError
 from generation.history_records import History
 from generation.records import Persona
-from generation.store import RunStore
+from generation.store import RunStore, numbers_shown
 from personamem_builder.cli.options import PATH, run_argument
-from personamem_builder.evolution import draw_timeline, timeline_text, topic_history
+from personamem_builder.evolution import (
+    QuestionPoint,
+    cut_off,
+    draw_timeline,
+    find_question,
+    timeline_text,
+    topic_history,
+)
 
 
 @click.command()
@@ -20,26 +27,66 @@ from personamem_builder.evolution import draw_timeline, timeline_text, topic_his
     "--persona",
     "persona_id",
     type=int,
-    default=0,
-    show_default=True,
     envvar="PERSONAMEM_TIMELINE_PERSONA",
-    help="Number of the persona.",
+    help="Number of the persona. [default: that of --question, else the first]",
 )
-@click.option("--topic", required=True, help="Id of the topic, e.g. travelPlanning.")
+@click.option("--topic", help="Id of the topic, e.g. travelPlanning. [default: that of --question]")
+@click.option(
+    "--until",
+    metavar="DATE|PERIOD",
+    help="Leave out what comes later: a date such as 2019-05-31, or the session of a period: initial, next week, "
+    "next month or next year. [default: where --question is asked]",
+)
+@click.option(
+    "--question",
+    "question_id",
+    metavar="ID",
+    envvar="PERSONAMEM_TIMELINE_QUESTION",
+    help="Mark where this question is asked and the events that decide it; an id, or its first 6 characters or more.",
+)
 @click.option("--out", type=PATH, help="Also draw a picture: a path that ends in .svg or .png.")
-def timeline(run: Path, persona_id: int, topic: str, out: Path | None) -> None:
+def timeline(
+    run: Path,
+    persona_id: int | None,
+    topic: str | None,
+    until: str | None,
+    question_id: str | None,
+    out: Path | None,
+) -> None:
     """Show how the preferences of a persona evolve in a topic, from the folder of a RUN.
 
     personamem timeline runs/full --topic travelPlanning --out travel.svg
+
+    personamem timeline runs/full --persona 3 --topic travelPlanning --until "next month"
+
+    personamem timeline runs/full --question 89968a68
     """
+    if topic is None and question_id is None:
+        raise click.UsageError("give --topic, or --question")
     store = RunStore(run)
-    store.fingerprint()
-    persona = next((p for p in store.read("personas", Persona) if p.persona_id == persona_id), None)
-    history = next((h for h in store.read("histories", History) if h.persona_id == persona_id), None)
+    users = store.users()
+    asked = find_question(store, question_id) if question_id is not None else None
+    if asked is not None:
+        _check(asked, persona_id, topic)
+        persona_id, topic = asked.question.persona_id, asked.topic.topic
+    number = users.start if persona_id is None else persona_id
+    persona = next((p for p in store.read("personas", Persona) if p.persona_id == number), None)
+    history = next((h for h in store.read("histories", History) if h.persona_id == number), None)
     if persona is None or history is None:
-        raise UserError(f"{run} has no persona {persona_id}", "personas are numbered from 0")
-    found = topic_history(history, topic)
-    click.echo(timeline_text(persona, found))
+        raise UserError(f"{run} has no persona {number}", f"its personas are {numbers_shown(users)}")
+    found = topic_history(history, topic or "")
+    last = cut_off(found, until) if until is not None else asked.session.date if asked is not None else None
+    click.echo(timeline_text(persona, found, last, asked))
     if out is not None:
-        draw_timeline(persona, found, out)
+        draw_timeline(persona, found, out, last, asked)
         click.echo(f"wrote {out}", err=True)
+
+
+def _check(asked: QuestionPoint, persona_id: int | None, topic: str | None) -> None:
+    """Refuse a persona or topic that is not that of the question."""
+    own = asked.question.persona_id, asked.topic.topic
+    if (persona_id, topic) not in {(a, b) for a in (own[0], None) for b in (own[1], None)}:
+        raise UserError(
+            f"question {asked.question_id} is about persona {own[0]} and topic {own[1]}",
+            "leave --persona and --topic out, or give those",
+        )

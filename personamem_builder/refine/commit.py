@@ -82,6 +82,21 @@ def commit(store: RunStore, made: Path, drafts: Sequence[QuestionDraft], refined
         _write(questions, [draft.line for draft in drafts])
 
 
+def forget(store: RunStore) -> bool:
+    """Make the questions again what they were before `personamem refine`, and remove what it decided.
+
+    Returns:
+        Whether there was anything to forget.
+
+    Raises:
+        UserError: The files of the refinement are damaged, or a file cannot be written.
+    """
+    if not (store.folder / REFINED).exists():
+        return False
+    commit(store, read_state(store).made, (), None)
+    return True
+
+
 def _write(path: Path, lines: Sequence[bytes]) -> None:
     with writing_lines(path) as write:
         for line in lines:

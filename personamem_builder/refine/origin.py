@@ -29,11 +29,14 @@ def work_of_run(store: RunStore, config: Path | None = None) -> RunInputs:
         UserError: There is no run, it was made from something else than what is here, or the configuration is faulty.
     """
     found = store.fingerprint()
-    settings = load_config(config) if config else _settings(store, found)
+    if config:
+        users = store.users()  # generate may have been given others with --personas
+        settings = load_config(config).model_copy(update={"first_persona": users.start, "personas": len(users)})
+    else:
+        settings = _settings(store, found)
     backend = found.get("backend", OFFLINE)
-    work = RunInputs(
-        settings, load_banks(settings), *((backend, {}) if isinstance(backend, str) else (OFFLINE, backend))
-    )
+    name, stages = (backend, {}) if isinstance(backend, str) else (OFFLINE, backend)
+    work = RunInputs(settings, load_banks(settings), name, stages, found.get("reader", ""))
     now = json.loads(json.dumps(work.fingerprint()))
     if config is None:
         now["persona_source"] = found.get("persona_source")

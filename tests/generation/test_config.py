@@ -9,7 +9,7 @@ from small_banks import TOPICS, small_banks
 from generation.config import Config, Price, load_config
 from generation.errors import UserError
 from generation.pipeline import RunInputs
-from generation.records import QUESTION_TYPES
+from generation.records import PERIODS, QUESTION_TYPES
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLAIN = "topics: [writing, email, coding]\n"
@@ -38,6 +38,19 @@ def test_types_that_are_not_named_get_one_question(tmp_path: Path) -> None:
         written(tmp_path, "topics: [writing, email, coding]\nquestions_per_topic: {suggest_new_ideas: 3}")
     )
     assert config.questions_per_topic == {name: 3 if name == "suggest_new_ideas" else 1 for name in QUESTION_TYPES}
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_periods_can_be_named(tmp_path: Path, number: int) -> None:
+    text = (
+        f"{PLAIN}updates_per_topic: 0\nturns_per_session: {{min: 40, max: 40}}\nquestions_per_topic: {{{NO_CHANGES}}}\n"
+    )
+    named = load_config(written(tmp_path, f"{text}periods: [{', '.join(PERIODS[:number])}]"))
+    assert named == load_config(written(tmp_path, f"{text}periods: {number}"))
+    assert named.periods == number
+
+
+NO_CHANGES = "generalize_to_new_scenarios: 0, revisit_reasons_behind_preference_updates: 0"
 
 
 def test_files_are_looked_for_beside_the_configuration(tmp_path: Path) -> None:
@@ -160,6 +173,21 @@ def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
         (f"{PLAIN}personas: null", r"personas: .*valid integer .it is None"),
         (f"{PLAIN}personas: 1000001", "personas: .*less than or equal to 1000000 .it is 1000001"),
         (f"{PLAIN}personas: 1{'0' * 30}", "line 2, column 11: a whole number is beyond 64 bits"),
+        (f"{PLAIN}first_persona: -1", "first_persona: .*greater than or equal to 0"),
+        (f"{PLAIN}first_persona: 999990", "personas: 20 from number 999990 on go beyond number 999999"),
+        (f"{PLAIN}periods: []", "periods: .*greater than or equal to 1"),
+        (
+            f"{PLAIN}periods: [next week]",
+            r"periods: \['next week'\] are not the first of initial, next week, next month",
+        ),
+        (f"{PLAIN}periods: [initial, next month]", "periods: .*name them in this order, or give a number"),
+        (f"{PLAIN}periods: [1, 2]", "periods: .*are not the first of"),
+        (f"{PLAIN}periods: initial", "periods: .*valid integer"),
+        (f"{PLAIN}periods: true", "periods: .*valid integer .it is True"),
+        (
+            f"{PLAIN}persona_source: people.jsonl\npersona_visible: demographics",
+            "demographics show the occupation, which a persona_source does not give; choose no_occupation",
+        ),
         (f"{PLAIN}seed: yes", "seed: .*valid integer .it is True"),
         (f"{PLAIN}seed: {2**63}", "line 2, column 7: a whole number is beyond 64 bits"),
         (f"{PLAIN}topics: [email]", "line 2, column 1: the key 'topics' stands twice"),

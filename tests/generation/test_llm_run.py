@@ -176,6 +176,26 @@ def test_a_run_that_was_stopped_pays_for_nothing_twice(
     assert set(answered.values()) == {1}
 
 
+def test_more_users_are_paid_for_alone_and_the_budget_is_that_of_the_run(
+    serve: Serve, good: dict[str, str], tmp_path: Path
+) -> None:
+    work = small()
+    both = work._replace(config=work.config.model_copy(update={"personas": 2}))
+    replies = replies_of(both)
+    server = serve(lambda body: Reply(replies[first_prompt(body)]))
+    run(work, tmp_path / "run")
+    assert len(server.requests) == len(good)
+    before = stages(tmp_path / "run")
+    with pytest.raises(BudgetReached):
+        run(both, tmp_path / "run", budget=(len(good) - 1) * 25 / 1e6)
+    assert len(server.requests) == len(good)
+    assert run(both, tmp_path / "run", budget=1.0).failures == []
+    assert len(server.requests) == len(replies) > len(good)
+    offline = make_run(both._replace(backend="offline"), tmp_path / "offline")
+    assert stages(tmp_path / "run") == stages(offline.folder)
+    assert all(content.startswith(before[stage]) for stage, content in stages(tmp_path / "run").items())
+
+
 def test_a_budget_stops_the_run_and_a_higher_one_goes_on(
     serve: Serve, good: dict[str, str], offline: RunStore, tmp_path: Path
 ) -> None:

@@ -364,6 +364,157 @@ def test_a_full_disk_where_a_stage_is_empty_is_no_traceback(tmp_path: Path, monk
         generate(work, store)
 
 
+# --- more users
+
+
+def users_of(first: int, personas: int) -> RunInputs:
+    """The work of users of whom there is little to tell."""
+    work = sparse_work()
+    return work._replace(config=work.config.model_copy(update={"first_persona": first, "personas": personas}))
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_run(users_of(0, 4), tmp_path_factory.mktemp("four") / "run").folder
+
+
+def by_user(folder: Path) -> dict[str, bytes]:
+    return {stage: RunStore(folder).path(stage).read_bytes() for stage in STAGES if STAGES[stage].user}
+
+
+def test_a_run_that_gets_more_users_is_as_if_it_had_had_them_from_the_start(damaged: Path, four: Path) -> None:
+    before = by_user(damaged)
+    make_run(users_of(0, 4), damaged)
+    assert contents(damaged) == contents(four)
+    for stage, content in by_user(four).items():
+        assert content.startswith(before[stage])
+        assert len(content) > len(before[stage])
+
+
+def test_what_a_run_has_is_not_written_again_when_it_gets_more_users(
+    damaged: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appended: list[tuple[str, Any]] = []
+    append = RunStore.append
+
+    def noted(store: RunStore, stage: str, record: Any) -> None:
+        appended.append((stage, record))
+        append(store, stage, record)
+
+    monkeypatch.setattr(RunStore, "append", noted)
+    make_run(users_of(0, 4), damaged)
+    assert {record.persona_id for _, record in appended} == {2, 3}
+    assert {stage for stage, _ in appended} == set(STAGES) - {"fillers"}
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3, 5, 20, 60])
+def test_getting_more_users_goes_on_where_it_was_stopped(
+    damaged: Path, four: Path, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = iter(range(kept))
+    append = RunStore.append
+
+    def stops(store: RunStore, stage: str, record: Any) -> None:
+        if next(left, None) is None:
+            with store.path(stage).open("ab") as file:
+                file.write(b'{"persona_id":3,"half a li')
+            raise Stopped
+        append(store, stage, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunStore, "append", stops)
+        with pytest.raises(Stopped):
+            make_run(users_of(0, 4), damaged)
+    assert contents(damaged) != contents(four)
+    with pytest.raises(UserError, match="has users 0-3, and users 0-1 are asked for"):
+        make_run(users_of(0, 2), damaged)
+    make_run(users_of(0, 4), damaged)
+    assert contents(damaged) == contents(four)
+
+
+def test_a_full_disk_before_a_run_gets_more_users_leaves_it_as_it_was(
+    damaged: Path, sparse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(UserError, match=r"config\.json cannot be written: the disk is full"):
+            make_run(users_of(0, 4), damaged)
+    assert contents(damaged) == contents(sparse)
+
+
+@pytest.mark.parametrize(
+    ("work", "asked"), [(users_of(0, 1), "0-0"), (users_of(2, 2), "2-3"), (users_of(1, 1), "1-1")], ids=str
+)
+def test_users_that_a_run_has_cannot_be_taken_away(damaged: Path, sparse: Path, work: RunInputs, asked: str) -> None:
+    with pytest.raises(UserError) as caught:
+        make_run(work, damaged)
+    assert f"{damaged} has users 0-1, and users {asked} are asked for" in caught.value.message
+    assert "(--personas)" in caught.value.hint
+    assert contents(damaged) == contents(sparse)
+
+
+def test_runs_of_users_one_after_another_are_together_the_run_of_all(sparse: Path, four: Path, tmp_path: Path) -> None:
+    rest = make_run(users_of(2, 2), tmp_path / "rest")
+    assert rest.users() == range(2, 4)
+    ours, theirs = by_user(sparse), by_user(rest.folder)
+    assert {stage: ours[stage] + theirs[stage] for stage in ours} == by_user(four)
+    assert rest.path("fillers").read_bytes() == RunStore(four).path("fillers").read_bytes()
+
+
+def test_a_run_that_begins_with_another_user_can_get_more_too(four: Path, tmp_path: Path) -> None:
+    store = make_run(users_of(1, 1), tmp_path / "run")
+    make_run(users_of(1, 3), store.folder)
+    first = {
+        stage: b"".join(line for line in lines.splitlines(True) if b'"persona_id":0,' not in line)
+        for stage, lines in by_user(four).items()
+    }
+    assert by_user(store.folder) == first
+
+
+def test_lines_at_the_end_of_a_stage_that_are_gone_take_with_them_what_was_made_of_them_alone(
+    damaged: Path, sparse: Path
+) -> None:
+    store = RunStore(damaged)
+    path = store.path("histories")
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    with store.path("sessions").open("ab") as file:
+        file.write(b'{"persona_id":1,"half a li')
+    make_run(sparse_work(), damaged)
+    assert contents(damaged) == contents(sparse)
+
+
+def test_a_run_of_the_format_before_is_gone_on_with(damaged: Path, sparse: Path) -> None:
+    """Its users, and what their sessions show of them, are the same; only the word for it is another."""
+    path = damaged / "config.json"
+    old = json.loads(path.read_text()) | {"persona_visible": "demographics", "format_version": 5}
+    path.write_text(json.dumps(old))
+    assert RunStore(damaged).fingerprint()["persona_visible"] == "no_occupation"
+    RunStore(damaged).path("questions").unlink()
+    make_run(sparse_work(), damaged)
+    assert by_user(damaged) == by_user(sparse)
+    shows_more = sparse_work()
+    shows_more = shows_more._replace(config=shows_more.config.model_copy(update={"persona_visible": "demographics"}))
+    with pytest.raises(UserError, match='persona_visible: "no_occupation" there, "demographics" now'):
+        make_run(shows_more, damaged)
+    make_run(users_of(0, 3), damaged)
+    assert json.loads(path.read_text())["format_version"] == 6
+
+
+def test_a_run_of_an_older_format_is_never_taken_for_one_that_shows_the_occupation(damaged: Path) -> None:
+    path = damaged / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"persona_visible": "demographics", "format_version": 4}))
+    assert RunStore(damaged).fingerprint()["persona_visible"] == "no_occupation"
+    with pytest.raises(UserError, match=r"another configuration: format_version: 4 there, 6 now"):
+        make_run(sparse_work(), damaged)
+
+
 # --- another run in the folder
 
 
@@ -371,8 +522,8 @@ def test_a_full_disk_where_a_stage_is_empty_is_no_traceback(tmp_path: Path, monk
     ("changes", "shown"),
     [
         ({"seed": 8}, "seed: 7 there, 8 now"),
-        ({"personas": 3}, "personas: 2 there, 3 now"),
-        ({"persona_visible": "none"}, 'persona_visible: "demographics" there, "none" now'),
+        ({"persona_visible": "none"}, 'persona_visible: "no_occupation" there, "none" now'),
+        ({"personas": 3, "seed": 8}, "seed: 7 there, 8 now; personas: 2 there, 3 now"),
         ({"seed": 8, "fillers": 21}, "seed: 7 there, 8 now; fillers: 60 there, 21 now"),
     ],
     ids=str,
@@ -435,7 +586,7 @@ def test_a_file_of_personas_counts_with_its_content(tmp_path: Path) -> None:
         RunStore.open(tmp_path / "run", work.fingerprint())
 
 
-@pytest.mark.parametrize("visible", ["demographics", "full", "none"])
+@pytest.mark.parametrize("visible", ["demographics", "no_occupation", "full", "none"])
 def test_what_the_model_may_see_is_kept_for_the_assembly(tmp_path: Path, visible: str) -> None:
     folder = tmp_path / "run"
     RunStore.open(folder, tiny_work(persona_visible=visible).fingerprint())

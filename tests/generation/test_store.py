@@ -115,6 +115,71 @@ def test_another_configuration_is_refused_with_the_keys_and_both_ways_out(store:
     assert list(store.read("personas", Persona))[2] == persona(2)
 
 
+WITH_USERS = {
+    **FINGERPRINT,
+    "personas": 3,
+    "persona_source": None,
+    "persona_visible": "none",
+    "periods": 4,
+    "questions_per_topic": {},
+    "fillers": 0,
+    "backend": "offline",
+    "format_version": 6,
+}
+
+
+def test_a_run_may_get_more_users_and_whoever_asks_is_told_before(tmp_path: Path) -> None:
+    store = RunStore.open(tmp_path / "run", WITH_USERS)
+    store.append("personas", persona(0))
+    told: list[range] = []
+    more = {**WITH_USERS, "personas": 5}
+    for _ in range(2):
+        RunStore.open(store.folder, more, before_growing=lambda store: told.append(store.users()))
+    assert told == [range(3)]
+    assert store.users() == range(5)
+    assert json.loads((store.folder / "config.json").read_text()) == more
+    assert list(store.read("personas", Persona)) == [persona(0)]
+
+
+def test_a_run_that_may_not_get_more_users_stays_as_it_is(tmp_path: Path) -> None:
+    store = RunStore.open(tmp_path / "run", WITH_USERS)
+
+    def refuse(store: RunStore) -> None:
+        raise UserError("not now")
+
+    with pytest.raises(UserError, match="not now"):
+        RunStore.open(store.folder, {**WITH_USERS, "personas": 5}, before_growing=refuse)
+    assert store.fingerprint() == WITH_USERS
+
+
+@pytest.mark.parametrize("users", [{"personas": 2}, {"first_persona": 1}, {"first_persona": 3}])
+def test_users_that_are_there_are_kept(tmp_path: Path, users: dict[str, int]) -> None:
+    store = RunStore.open(tmp_path / "run", WITH_USERS)
+    with pytest.raises(UserError, match=r"has users 0-2, and users .* are asked for"):
+        RunStore.open(store.folder, {**WITH_USERS, **users})
+    assert store.fingerprint() == WITH_USERS
+
+
+@pytest.mark.parametrize("personas", ["many", None, 0, True])
+def test_a_damaged_number_of_users_is_named(tmp_path: Path, personas: object) -> None:
+    store = RunStore.open(tmp_path / "run", WITH_USERS)
+    (store.folder / "config.json").write_text(json.dumps({**WITH_USERS, "personas": personas}))
+    with pytest.raises(UserError, match=r"config\.json: personas: "):
+        RunStore.open(store.folder, WITH_USERS)
+
+
+def test_what_a_stage_has_of_a_user_and_those_after_can_be_cut(store: RunStore) -> None:
+    whole = store.path("personas").read_bytes()
+    store.cut("personas", 5)
+    assert store.path("personas").read_bytes() == whole
+    store.cut("personas", 1)
+    assert list(store.read("personas", Persona)) == [persona(0)]
+    store.cut("personas", 0)
+    assert store.path("personas").read_bytes() == b""
+    store.cut("sessions", 0)
+    assert not store.path("sessions").exists()
+
+
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("long work")
     with pytest.raises(UserError, match="exists and is no run"):

@@ -68,7 +68,7 @@ def test_what_is_shown() -> None:
         "distance  2 sessions, 1,234 tokens (50.0% of the context)",
         "evidence  messages 1, marked >>>",
         "",
-        "--- session 1: drinks, 2020-05-01 ---",
+        "--- session 1: drinks, initial, 2020-05-01 ---",
         "      0 system    About the user.",
         ">>>   1 user      [evidence: e1]",
         ">>>               I like tea.",
@@ -109,6 +109,20 @@ def test_without_evidence_topics_and_what_options_assert_it_says_so() -> None:
     assert ">>>" not in text
     assert "=> (c) milk\n       right\n   (d) water\n" in text
     assert "asserts" not in text
+
+
+def test_sessions_of_a_topic_are_named_by_their_periods() -> None:
+    described = {"session_starts": [0, 1, 2], "session_topics": ["drinks", "films", "drinks"]}
+    text = shown(inspected(session_dates=["2020-05-01", "2020-05-03", "2020-05-07"], **described))
+    for number, words in enumerate(
+        ("drinks, initial, 2020-05-01", "films, initial, 2020-05-03", "drinks, next week, 20"), 1
+    ):
+        assert f"--- session {number}: {words}" in text
+
+
+def test_data_with_more_sessions_of_a_topic_than_periods_have_no_periods() -> None:
+    five = {"session_starts": [0, 0, 0, 0, 2], "session_topics": ["drinks"] * 5, "session_dates": ["2020-05-01"] * 5}
+    assert "--- session 5: drinks, 2020-05-01 ---" in shown(inspected(**five))
 
 
 def test_two_events_in_one_message_are_told_together() -> None:

@@ -95,6 +95,20 @@ def test_demographics_are_name_age_gender_and_race(personas: list[Persona]) -> N
     )
 
 
+def test_a_model_may_be_shown_what_the_paper_shows_the_occupation_included(
+    tasks: list[PersonaTask], personas: list[Persona], banks: Banks
+) -> None:
+    config = CONFIG.model_copy(update={"persona_visible": "demographics", "personas": 40})
+    client = Client(OfflineBackend(banks, CONFIG.seed))
+    for task, persona in zip(draw_personas(config, banks), personas[:40], strict=True):
+        seen = write_persona(client, task)
+        assert persona.shown == f"About the user. {persona.demographics}"
+        assert persona.occupation not in persona.shown
+        assert seen.shown == f"{persona.shown} Occupation: {persona.occupation}."
+        assert seen.shown_tokens > persona.shown_tokens
+        assert seen.model_copy(update={"shown": persona.shown, "shown_tokens": persona.shown_tokens}) == persona
+
+
 def test_a_profile_is_about_five_sentences_and_names_the_user(personas: list[Persona]) -> None:
     for persona in personas:
         assert persona.name in persona.profile
@@ -216,6 +230,21 @@ def test_each_line_serves_one_user(tmp_path: Path, banks: Banks) -> None:
     assert all(task.persona.occupation == "" for task in tasks)
 
 
+def test_the_shipped_file_of_people_gives_users(banks: Banks) -> None:
+    path = Path(__file__).resolve().parents[3] / "examples" / "people.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    assert [list(line) for line in lines] == [["persona"]] * 5, "the form of PersonaHub"
+    config = Config(topics=TOPICS, personas=5, persona_source=str(path), persona_visible="full")
+    client = Client(OfflineBackend(banks, 0))
+    users = [write_persona(client, task) for task in draw_personas(config, banks)]
+    described = {user.profile.removeprefix(f"{user.name} is {user.age}. ") for user in users}
+    assert described == {f"{line['persona']}." for line in lines}
+    for user in users:
+        assert user.shown == f"About the user. {user.demographics}\n{user.profile}"
+    later = draw_personas(config.model_copy(update={"first_persona": 3, "personas": 2}), banks)
+    assert [write_persona(client, task) for task in later] == users[3:]
+
+
 def test_empty_lines_and_further_keys_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "people.jsonl"
     path.write_text('\n{"persona": " a diver "}\n   \n{"persona": "a baker", "id": 3}\n\n', encoding="utf-8")
@@ -251,7 +280,7 @@ def test_of_very_many_bad_lines_the_rest_is_counted(tmp_path: Path, banks: Banks
 
 def test_too_few_lines_are_an_error_that_names_both_numbers(tmp_path: Path, banks: Banks) -> None:
     config = with_source(tmp_path / "people.jsonl", '{"persona": "a diver"}\n', personas=3)
-    with pytest.raises(UserError, match=r"people\.jsonl has 1 lines, but personas is 3"):
+    with pytest.raises(UserError, match=r"people\.jsonl has 1 lines, and users up to number 2 need 3"):
         draw_personas(config, banks)
 
 

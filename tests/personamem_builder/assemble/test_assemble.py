@@ -477,13 +477,23 @@ def test_the_way_to_a_split_of_so_many_sessions_can_be_typed(tiny: RunStore) -> 
 # --- what of the user a context shows
 
 
-@pytest.mark.parametrize("visible", ["demographics", "full", "none"])
+def test_splits_of_a_run_that_got_more_users_have_to_be_made_anew(tiny: RunStore, tmp_path: Path) -> None:
+    store = RunStore(Path(shutil.copytree(tiny.folder, tmp_path / "copy")))
+    make_run(tiny_work(personas=3), store.folder)
+    with pytest.raises(UserError, match=r"config\.json is not what the split short was assembled from"):
+        read_assembly(store, "short")
+    assemble(store, SIZES, n_variants=1)
+    assert {plan.persona_id for plan in plans(store, "short")} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("visible", ["demographics", "no_occupation", "full", "none"])
 def test_what_the_model_is_shown_of_the_user(tmp_path: Path, visible: str) -> None:
     store = make_run(tiny_work(persona_visible=visible, fillers=0), tmp_path / "run")
     for records in records_of(store):
         persona = records.persona
         assert (persona.demographics in records.persona.shown) == (visible != "none")
         assert (persona.profile in records.persona.shown) == (visible == "full")
+        assert (persona.occupation in records.persona.shown) == (visible in ("demographics", "full"))
         assert (records.persona.shown == "") == (visible == "none") == (records.persona.shown_tokens == 0)
 
 

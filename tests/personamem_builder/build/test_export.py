@@ -31,7 +31,7 @@ from personamem_builder.schema import (
 FILES = ["questions_32k.csv", "shared_contexts_32k.jsonl"]
 
 
-@pytest.fixture(scope="module", params=["demographics", "none"])
+@pytest.fixture(scope="module", params=["no_occupation", "none"])
 def generated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A generated dataset; tests leave it as it is."""
     return make_dataset(tmp_path_factory.mktemp("generated"), persona_visible=request.param)

@@ -408,7 +408,7 @@ def test_the_manifest_tells_people_what_the_data_were_made_with(built: Built) ->
     assert generation["personas"] == 2
     assert generation["topics"] == list(MEDIUM.topics)
     assert generation["sessions_per_persona"] == len(MEDIUM.topics) * MEDIUM.periods
-    assert generation["persona_visible"] == "demographics"
+    assert generation["persona_visible"] == "no_occupation"
     assert "templates" not in generation
 
 
@@ -438,8 +438,26 @@ def test_paths_of_this_machine_are_not_told(copy: Built, tmp_path: Path, backend
 def test_the_card_says_where_the_texts_come_from(built: Built) -> None:
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     assert "banks of hand-written sentences" in card
-    assert "shows the user's demographics" in card
+    assert "shows the user's name, age, gender and race." in card
     assert CANARY in card
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ({"persona_visible": "demographics"}, "shows the user's name, age, gender, race and occupation."),
+        ({"persona_visible": "demographics", "format_version": 5}, "shows the user's name, age, gender and race."),
+        ({"persona_visible": "full"}, "shows the user's whole profile."),
+        ({"persona_visible": "none"}, "Nothing describes the user."),
+    ],
+    ids=str,
+)
+def test_the_card_says_what_is_shown_of_the_user(copy: Built, tmp_path: Path, kept: dict[str, Any], said: str) -> None:
+    path = copy.store.folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | kept), encoding="utf-8")
+    assemble(copy.store, [Size("5blocks", 5, None, 20, 3)], 2)
+    build(copy.store, tmp_path / "personamem", ["5blocks"])
+    assert said in (tmp_path / "personamem" / "README.md").read_text(encoding="utf-8")
 
 
 def test_plain_datasets_and_ours_load_it(built: Built, tmp_path: Path) -> None:

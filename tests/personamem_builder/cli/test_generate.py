@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 from command_line import Run, fails, personamem, typed
 from small_runs import TINY, contents
 
+from generation.files import file_digest
 from generation.records import QUESTION_TYPES
+from personamem_builder.assemble.refined import Count, Funnel, Refined
 
 Python = Callable[..., Any]
 
@@ -139,6 +142,90 @@ def test_an_estimate_of_a_model_sums_what_is_sure_and_says_how_many_calls_there_
     assert int(total[45:53].replace(",", "")) == calls == sum(COUNTS.values()) + COUNTS["sessions"]
     assert "note: repairs cannot be known; " in outcome.err
     assert f"it is {162 * COUNTS['sessions']:,} calls at most\n" in outcome.err
+
+
+def test_users_can_be_added_by_a_flag_or_by_the_configuration(run: Run, config: Callable[..., Path]) -> None:
+    path = config()
+    path.write_text(path.read_text().replace("personas: 2", "personas: 1"))
+    assert run(path, "--out", "one").out.startswith("one: 1 personas, ")
+    assert run(path, "--out", "one", "--personas", "0-1").out == run(TINY, "--out", "two").out.replace("two", "one")
+    assert contents(Path("one")) == contents(Path("two"))
+    outcome = run(path, "--out", "one")
+    fails(outcome, "one has users 0-1, and users 0-0 are asked for", "ask for users 0-1 (--personas), or give another")
+    assert run(TINY, "--out", "one").exit_code == 0
+    assert contents(Path("one")) == contents(Path("two"))
+
+
+def test_a_refined_run_that_gets_users_says_what_becomes_of_its_questions(run: Run, tiny_run: Path) -> None:
+    shutil.copytree(tiny_run, "mine")
+    digest = file_digest(Path("mine/stages/questions.jsonl"))
+    count = Count(made=56, rewritten=0, dropped={"probe": 1, "no_context": 0}, kept=55)
+    refined = Refined(
+        made=digest,
+        result=digest,
+        settings={},
+        missed_at_first=(),
+        missed_at_last=(),
+        unwritten=0,
+        funnel=Funnel(all=count, types={}),
+        no_context=None,
+        questions={},
+    )
+    Path("mine/refined.json").write_text(refined.model_dump_json())
+    assert "note:" not in run(TINY, "--out", "mine").err
+    assert Path("mine/refined.json").exists()
+    outcome = run(TINY, "--out", "mine", "--personas", "0-2")
+    assert outcome.err.startswith("note: the questions of mine are again as they were made; ")
+    assert "personamem refine mine\n" in outcome.err
+    assert not Path("mine/refined.json").exists()
+
+
+def test_a_run_may_have_some_users_only(run: Run, tiny_run: Path) -> None:
+    outcome = run(TINY, "--out", "second", "--personas", "1-1")
+    assert outcome.out == "second: 1 personas, 1 histories, 16 sessions, 28 questions, 60 fillers\n"
+    assert outcome.err == "next: personamem timeline second --persona 1 --topic foodRecommendation\n"
+    assert typed(outcome.err).exit_code == 0
+    lines = (tiny_run / "stages" / "sessions.jsonl").read_bytes().splitlines()
+    assert Path("second/stages/sessions.jsonl").read_bytes().splitlines() == lines[16:]
+    assert json.loads(Path("second/config.json").read_text())["first_persona"] == 1
+    assembled = personamem("assemble", "second", "--n-blocks", "3", "--n-variants", "1")
+    assert assembled.out.startswith("3blocks: 1 contexts")
+
+
+@pytest.mark.parametrize(
+    "users", ["5", "1-0", "-1", "0-", "a-b", "0-1000000", "0–4", "0-1,3-4", "٠-٤", "", "1" * 5000 + "-" + "2" * 5000]
+)
+@pytest.mark.parametrize("flags", [[], ["--preview"], ["--estimate"]])
+def test_what_is_no_range_of_users_is_an_error(run: Run, users: str, flags: list[str]) -> None:
+    outcome = run(TINY, f"--personas={users}", *flags)
+    fails(outcome, "--personas '", "give the first and the last, numbered from 0 to 999999: --personas 0-9")
+    assert len(outcome.err) < 300
+    assert list(Path().iterdir()) == []
+
+
+def test_a_preview_shows_the_first_of_the_users(run: Run, tiny_run: Path) -> None:
+    second = (tiny_run / "stages" / "personas.jsonl").read_text(encoding="utf-8").splitlines()[1]
+    outcome = run(TINY, "--preview", "--personas", "1-4")
+    assert outcome.out.startswith(json.loads(second)["demographics"])
+    assert re.search(r"^\w+, initial, \d{4}-\d\d-\d\d, \d+ messages", outcome.out, re.MULTILINE)
+
+
+def test_an_estimate_is_of_the_users_who_are_not_there_yet(run: Run) -> None:
+    def calls(*arguments: str) -> dict[str, int]:
+        entries = json.loads(run(TINY, "--estimate", "--json", *arguments).out)
+        return {entry["template"]: entry["calls"] for entry in entries}
+
+    alone = calls("--personas", "0-2")
+    assert alone["session"] == 3 * 16
+    run(TINY, "--out", "mine")
+    before = contents(Path("mine"))
+    assert calls("--out", "mine", "--personas", "0-2") == {
+        name: count // 3 for name, count in alone.items() if name != "filler"
+    }
+    told = run(TINY, "--estimate", "--out", "mine", "--personas", "0-2")
+    assert told.err.startswith("note: mine has users 0-1; this is for users 2-2\n")
+    assert calls("--out", "mine") == calls()
+    assert contents(Path("mine")) == before
 
 
 @pytest.mark.parametrize("flags", [[], ["--preview"], ["--estimate"]])

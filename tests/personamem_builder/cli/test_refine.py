@@ -145,7 +145,7 @@ def test_what_cannot_be_done_is_said_at_once(
 def test_a_run_of_another_configuration_or_with_banks_of_its_own(run: Run, tmp_path: Path) -> None:
     fails(
         run("refine", "run", "--config", TINY),
-        f"run was not made from {TINY}: personas, fillers differ",
+        f"run was not made from {TINY}: fillers differ",
         "give the configuration of the run with --config",
     )
     bank = Path(sys.modules["generation.banks.load"].__file__ or "").parent / "files/topics/foodRecommendation.yaml"

@@ -16,6 +16,7 @@ from small_runs import contents, make_run
 
 from generation.errors import UserError
 from generation.llm.backends import parse_backend
+from generation.pipeline import generate
 from generation.record_files import record_line
 from generation.records import Question
 from generation.store import RunStore
@@ -29,8 +30,9 @@ from personamem_builder.build.from_run import build
 from personamem_builder.build.verify import verify_dataset
 from personamem_builder.manifest import read_manifest
 from personamem_builder.refine.clients import Clients
-from personamem_builder.refine.commit import commit, read_state
+from personamem_builder.refine.commit import commit, forget, read_state
 from personamem_builder.refine.drafts import QuestionDraft, read_drafts
+from personamem_builder.refine.origin import work_of_run
 from personamem_builder.refine.refine import Refinement, Settings, refine
 from personamem_builder.refine.repair import missed_limits
 from personamem_builder.refine.rewrite import rewrite
@@ -287,6 +289,31 @@ def test_generate_goes_on_from_a_refined_run_and_what_it_makes_anew_is_stale(
     assert outcome.was_stale
     assert outcome.refined is None
     assert not (store.folder / "refined.json").exists()
+
+
+def test_a_run_that_another_model_read_back_can_be_refined(fair: RunStore, tmp_path: Path) -> None:
+    store = copy_of(fair, tmp_path / "run")
+    path = store.folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | {"reader": "openai:owl"}))
+    assert work_of_run(store).reader == "openai:owl"
+    assert refine(store, Settings(0, {})).refined is None
+
+
+@pytest.mark.parametrize("which", ["repaired", "thinned"])
+def test_a_refined_run_that_gets_more_users_is_again_as_it_was_made(
+    which: str, leaky: RunStore, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    store = copy_of(request.getfixturevalue(which)[0], tmp_path / "run")
+    assert (store.folder / "refined.json").exists()
+    more = leaky_work()
+    more = more._replace(config=more.config.model_copy(update={"personas": 5}))
+    generate(more, RunStore.open(store.folder, more.fingerprint(), before_growing=forget))
+    made = leaky.path("questions").read_bytes()
+    assert store.path("questions").read_bytes().startswith(made)
+    assert {question.persona_id for question in questions_of(store)} == set(range(5))
+    assert not list(store.folder.glob("refined.json")) + list(store.folder.glob("questions_made.jsonl"))
+    assert not forget(store)
+    assemble(store, [SIZE], 1)
 
 
 class Killed(BaseException):
