@@ -80,22 +80,44 @@ def show_audit(folder: Path) -> None:
 @persona_bench.command("report", epilog="Example: personamem persona-bench report results/")
 @click.argument("results", nargs=-1, type=PATH)
 @json_option()
-def report(results: tuple[Path, ...], as_json: bool) -> None:
+@click.option(
+    "--plots",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also draw radars of the domains, as SVG and PNG.",
+)
+def report(results: tuple[Path, ...], as_json: bool, plots: Path | None) -> None:
     """Show what models and floors score in each condition, and how conditions differ.
 
     RESULTS are results_<date>.json files of `personamem eval --log_samples`, or folders that hold some; by default
     the folder `results`.
 
-    Intervals are clustered by author; differences between conditions are paired, item by item. Below them stands the
-    table that the source published, with the floors that reach its cells.
+    Intervals are clustered by author; differences between conditions are paired, item by item. Then the same by domain:
+    the ten subreddits of the source, all others together as `other`. Below stands the table that the source published,
+    with the floors that reach its cells.
+
+    --plots draws a radar of the domains for each task and metric, in which outwards is better: errors are drawn as
+    1 − error / error of the floor `median` on the same items.
     """
     from personamem_builder.persona_bench.report import to_json
     from personamem_builder.persona_bench.runs import read_runs
     from personamem_builder.results.files import left_out
 
+    if plots:
+        from personamem_builder.persona_bench.radar import check_matplotlib
+
+        check_matplotlib()
     content = make_bench_report(read_runs(results or (Path("results"),)))
     values = json.dumps(clean(to_json(content)), indent=2, ensure_ascii=False) if as_json else bench_text(content)
     click.echo(values)
+    if plots:
+        from personamem_builder.persona_bench.radar import draw_radars
+
+        written = draw_radars(content, plots)
+        for path in written:
+            click.echo(f"wrote {path}", err=True)
+        if not written:
+            click.echo("note: no domain has enough items for a radar", err=True)
     if content.unreadable:
         raise left_out(content.unreadable)
 
