@@ -1,4 +1,4 @@
-"""The ten domains of PERSONA-Bench, which are subreddits, and what is scored in each of them."""
+"""What is scored in each of the ten domains."""
 
 from __future__ import annotations
 
@@ -13,20 +13,11 @@ from personamem_builder.persona_bench.metrics import (
     compare_conditions,
     summarise,
 )
-from personamem_builder.persona_bench.records import ItemDoc
+from personamem_builder.persona_bench.records import DOMAINS, OTHER, ItemDoc, domain_of
 from personamem_builder.statistics import Estimate
 from personamem_builder.text_table import text_table
 
 Scores = Mapping[str, Estimate]
-
-DOMAINS: Final = (
-    *("worldnews", "science", "politics", "technology", "gaming"),
-    *("life", "movies", "books", "entrepreneur", "art"),
-)
-"""In the order of the source's README."""
-
-OTHER: Final = "other"
-"""All other subreddits together: they are not of the benchmark, and a row for each would be long."""
 
 FEWEST_ITEMS: Final = 5
 FEWEST_AUTHORS: Final = 3
@@ -51,12 +42,6 @@ class DomainScores(NamedTuple):
     rows: Sequence[Scores]
     differences: Sequence[Scores]
     floors: Mapping[str, Scores]
-
-
-def domain_of(subreddit: str) -> str:
-    """Return the domain of a subreddit, whatever its case and with or without `r/` before it."""
-    name = subreddit.strip().strip("/").lower().removeprefix("r/")
-    return name if name in DOMAINS else OTHER
 
 
 def score_domains(

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from generation.errors import UserError
 from generation.files import replacing
 from generation.resources import install_hint
-from personamem_builder.persona_bench.domains import DOMAINS, DomainScores, Scores
+from personamem_builder.persona_bench.domains import DomainScores, Scores
 from personamem_builder.persona_bench.metrics import ERRORS
+from personamem_builder.persona_bench.records import DOMAINS
 from personamem_builder.persona_bench.report import BenchReport, BenchTable, condition_label, row_label
 
 if TYPE_CHECKING:

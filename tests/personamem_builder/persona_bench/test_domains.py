@@ -7,17 +7,15 @@ from typing import Any
 import pytest
 
 from personamem_builder.persona_bench.domains import (
-    DOMAINS,
     FEWEST_AUTHORS,
     FEWEST_ITEMS,
     DomainScores,
-    domain_of,
     domains_json,
     render_domains,
     score_domains,
 )
 from personamem_builder.persona_bench.metrics import ScoredItem, compare_conditions, score_answer, summarise
-from personamem_builder.persona_bench.records import ItemDoc
+from personamem_builder.persona_bench.records import DOMAINS, ItemDoc, domain_of
 
 
 def make_docs(*groups: tuple[str, int, int]) -> list[ItemDoc]:

@@ -9,11 +9,11 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from personamem_builder.persona_bench.domains import DOMAINS, score_domains
+from personamem_builder.persona_bench.domains import score_domains
 from personamem_builder.persona_bench.floors import floor_answers
 from personamem_builder.persona_bench.metrics import score_answer, summarise
 from personamem_builder.persona_bench.radar import draw_radars, make_radars
-from personamem_builder.persona_bench.records import CONDITIONS, ItemDoc
+from personamem_builder.persona_bench.records import CONDITIONS, DOMAINS, ItemDoc
 from personamem_builder.persona_bench.report import BenchReport, BenchTable, ModelScores
 from personamem_builder.persona_bench.runs import Run
 
