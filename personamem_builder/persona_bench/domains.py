@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from personamem_builder.persona_bench.floors import cell
+from personamem_builder.persona_bench.floors import UNSEEN, cell
 from personamem_builder.persona_bench.metrics import (
     BEST_OF,
     LOWER_IS_BETTER,
@@ -90,7 +90,8 @@ def score_domains(
 def render_domains(domains: Sequence[DomainScores], labels: Sequence[str], width: int) -> str:
     """Return a table in plain text for each metric: a row for each domain, a column for each run and the best floor.
 
-    Tables are split where they are wider than `width`. Bests of several samples are left to the JSON form.
+    The floor `UNSEEN` is not among these. Tables are split where they are wider than `width`. Bests of several samples
+    are left to the JSON form.
     """
     shown = [domain for domain in domains if domain.items]
     if not any(domain.domain in DOMAINS for domain in shown):
@@ -147,7 +148,7 @@ def _explained(domains: Sequence[DomainScores]) -> str:
 
 
 def _best_floor(domain: DomainScores, name: str) -> str:
-    known = {rule: scores[name].value for rule, scores in domain.floors.items() if name in scores}
+    known = {rule: scores[name].value for rule, scores in domain.floors.items() if name in scores and rule != UNSEEN}
     if not known:
         return "-"
     rule = (min if name in LOWER_IS_BETTER else max)(known, key=lambda rule: known[rule])

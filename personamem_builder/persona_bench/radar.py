@@ -21,6 +21,7 @@ from generation.errors import UserError
 from generation.files import replacing
 from generation.resources import install_hint
 from personamem_builder.persona_bench.domains import DomainScores, Scores
+from personamem_builder.persona_bench.floors import UNSEEN
 from personamem_builder.persona_bench.metrics import ERRORS
 from personamem_builder.persona_bench.records import DOMAINS
 from personamem_builder.persona_bench.report import BenchReport, BenchTable, condition_label, row_label
@@ -152,7 +153,7 @@ def _outwards(domain: DomainScores, scores: Scores, metric: str) -> float | None
 
 
 def _best_floor(domain: DomainScores, metric: str) -> float | None:
-    known = [_outwards(domain, scores, metric) for scores in domain.floors.values()]
+    known = [_outwards(domain, scores, metric) for rule, scores in domain.floors.items() if rule != UNSEEN]
     return max((value for value in known if value is not None), default=None)
 
 

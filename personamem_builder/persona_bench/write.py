@@ -184,7 +184,7 @@ def _write_posts(path: Path, folder: Path, counts: Counter[str]) -> dict[str, in
                 depths = [comment["depth"] for comment in comments]
                 counts["threads"] += depths.count(0)
                 # Depth first: what replies to a comment follows it.
-                counts["paths"] += sum(after <= depth for depth, after in zip(depths, [*depths[1:], 0], strict=True))
+                counts["paths"] += sum(after <= depth for depth, after in zip(depths, [*depths[1:], 0], strict=False))
                 domains[domain_of(row["subreddit"])] += 1
                 authors.add(row["author"])
                 posts.add([row])

@@ -42,6 +42,7 @@ def answered(docs: list[ItemDoc], rule: Any) -> list[ScoredItem]:
 def scored(docs: list[ItemDoc]) -> dict[str, DomainScores]:
     right, wrong = answered(docs, lambda doc: doc["truth"]), answered(docs, lambda doc: not doc["truth"])
     floors = {"always": answered(docs, lambda doc: True), "never": answered(docs[::-1], lambda doc: False)}
+    floors["parent"] = right  # it knows what no model is shown
     return {one.domain: one for one in score_domains("sentiment", docs, [right, wrong], [(0, 1)], floors)}
 
 

@@ -41,11 +41,12 @@ def manifest_with(posts: int, domains: int = 10, other: int = 0) -> dict[str, An
 
 
 def test_what_is_counted_in_the_manifest(tmp_path: Path) -> None:
-    manifest = import_file(write_flat(make_posts(), tmp_path / "posts.json"), tmp_path / "out")
+    silent = {**make_posts()[1], "__sub__": "cats", "comments": []}
+    manifest = import_file(write_flat([*make_posts(), silent], tmp_path / "posts.json"), tmp_path / "out")
     counts = manifest["counts"]
-    assert (counts["posts"], counts["post_authors"], counts["threads"], counts["paths"]) == (10, 3, 20, 30)
+    assert (counts["posts"], counts["post_authors"], counts["threads"], counts["paths"]) == (11, 3, 20, 30)
     assert counts["messages"] == 50
-    assert manifest["posts_by_domain"] == dict.fromkeys(DOMAINS, 1) | {"other": 0}
+    assert manifest["posts_by_domain"] == dict.fromkeys(DOMAINS, 1) | {"other": 1}
     assert compare_counts(manifest) == ""
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from generation.errors import UserError
 from personamem_builder.persona_bench.domains import score_domains
 from personamem_builder.persona_bench.floors import floor_answers
 from personamem_builder.persona_bench.metrics import score_answer, summarise
@@ -100,6 +102,18 @@ def test_files_name_all_models_and_conditions_and_have_the_same_bytes_again(tmp_
         assert f"mcc, {condition}, written" in texts
         assert f"org/model-$\\alpha_1$ {condition}, written" in texts
     assert first[1].read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_matplotlib_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match="--plots needs matplotlib"):
+        draw_radars(BenchReport([], []), tmp_path)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(UserError, match=r"file.* cannot be written"):
+        draw_radars(BenchReport([], []), tmp_path / "file" / "radars")
 
 
 def test_many_models_have_several_pictures_and_tables_of_one_name_are_numbered(tmp_path: Path) -> None:
