@@ -12,7 +12,8 @@ import click
 
 from generation.reading import clean, clean_text
 from personamem_builder.cli.options import PATH, dataset_out_option, json_option
-from personamem_builder.persona_bench.records import TASKS
+from personamem_builder.persona_bench.prompts import LIMITS, Limits
+from personamem_builder.persona_bench.records import CONDITIONS, SPLITS, TASKS
 
 if TYPE_CHECKING:
     from personamem_builder.persona_bench.report import BenchReport
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from personamem_builder.results.files import ReadRuns
 
 _PIPED_WIDTH: Final = 120
+_CHARACTERS: Final = click.IntRange(0, 10**9)
 
 
 @click.group(name="persona-bench")
@@ -43,8 +45,10 @@ def import_(file: Path, out: Path, seed: int) -> None:
     """Turn a FILE of posts into a dataset folder with the items of the three tasks.
 
     FILE is the raw list of posts, the same grouped by author, or one of the prompt files (JSON lines). All faults are
-    found and listed before anything is written.
+    found and listed before anything is written. Counts stand beside the published ones where the posts look like the
+    full release.
     """
+    from personamem_builder.persona_bench.published import compare_counts
     from personamem_builder.persona_bench.write import import_file
 
     manifest = import_file(file, out, seed)
@@ -53,6 +57,8 @@ def import_(file: Path, out: Path, seed: int) -> None:
     click.echo(f"{out}: {counts['posts']} posts, {counts['messages']} comments, {counts['users']} authors")
     for task, splits in manifest["items"].items():
         click.echo(f"{task}: " + ", ".join(f"{entry['items']} {split}" for split, entry in splits.items()))
+    if compared := compare_counts(manifest):
+        click.echo(f"\n{compared}")
     click.echo(f"next: personamem persona-bench audit {out}", err=True)
 
 
@@ -77,25 +83,91 @@ def show_audit(folder: Path) -> None:
     click.echo(f"next: personamem eval --tasks persona_bench --log_samples --metadata data={folder}", err=True)
 
 
+@persona_bench.command(
+    epilog="Example: personamem persona-bench prompts persona_bench --task impact --condition pconv --out impact.jsonl"
+)
+@click.argument("folder", type=PATH)
+@click.option("--task", "tasks", type=click.Choice(TASKS), multiple=True, help="Repeatable. [default: all]")
+@click.option(
+    "--condition", "conditions", type=click.Choice(CONDITIONS), multiple=True, help="Repeatable. [default: all]"
+)
+@click.option("--released", is_flag=True, help="The released items and prompts, of all posts.")
+@click.option("--split", type=click.Choice(SPLITS), help="Of the paired form. [default: test]")
+@click.option("--history-chars", type=_CHARACTERS, help=f"Of earlier texts. [default: {Limits.history}]")
+@click.option("--thread-chars", type=_CHARACTERS, help=f"Of the comments so far. [default: {Limits.thread}]")
+@click.option("--text-chars", type=_CHARACTERS, help=f"Of each text. [default: {Limits.text}]")
+@click.option("--out", type=PATH, required=True, help="A file (.jsonl), or a folder for several.")
+def prompts(
+    folder: Path,
+    tasks: tuple[str, ...],
+    conditions: tuple[str, ...],
+    released: bool,
+    split: str | None,
+    out: Path,
+    **chars: int | None,
+) -> None:
+    """Write the prompts of a FOLDER to files, for any other harness.
+
+    A line of JSON has the item's id, author and domain, the prompt (as text, and as messages) and the label. Add what
+    the model answered as `response`, and `personamem persona-bench evaluate-log` scores the file.
+    """
+    from personamem_builder.persona_bench.prompt_files import write_prompts
+
+    given = {LIMITS[key]: value for key, value in chars.items() if value is not None}
+    if released and (split or given):
+        raise click.UsageError("--released takes all posts and shows them whole: leave out --split and --…-chars")
+    written = write_prompts(
+        *(folder, out, tasks or TASKS, conditions or CONDITIONS),
+        split=split or "test",
+        released=released,
+        limits=Limits(**given),
+    )
+    for path, rows in written:
+        click.echo(f"{path}: {rows} prompts")
+    click.echo("next: add a field `response` to each line, then: personamem persona-bench evaluate-log FILE", err=True)
+
+
 @persona_bench.command("report", epilog="Example: personamem persona-bench report results/")
 @click.argument("results", nargs=-1, type=PATH)
 @json_option()
-def report(results: tuple[Path, ...], as_json: bool) -> None:
+@click.option(
+    "--plots",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also draw radars of the domains, as SVG and PNG.",
+)
+def report(results: tuple[Path, ...], as_json: bool, plots: Path | None) -> None:
     """Show what models and floors score in each condition, and how conditions differ.
 
     RESULTS are results_<date>.json files of `personamem eval --log_samples`, or folders that hold some; by default
     the folder `results`.
 
-    Intervals are clustered by author; differences between conditions are paired, item by item. Below them stands the
-    table that the source published, with the floors that reach its cells.
+    Intervals are clustered by author; differences between conditions are paired, item by item. Then the same by domain:
+    the ten subreddits of the source, all others together as `other`. Below stands the table that the source published,
+    with the floors that reach its cells.
+
+    --plots draws a radar of the domains for each task and metric, in which outwards is better: errors are drawn as
+    1 − error / error of the floor `median` on the same items.
     """
     from personamem_builder.persona_bench.report import to_json
     from personamem_builder.persona_bench.runs import read_runs
     from personamem_builder.results.files import left_out
 
+    if plots:
+        from personamem_builder.persona_bench.radar import check_matplotlib
+
+        check_matplotlib()
     content = make_bench_report(read_runs(results or (Path("results"),)))
     values = json.dumps(clean(to_json(content)), indent=2, ensure_ascii=False) if as_json else bench_text(content)
     click.echo(values)
+    if plots:
+        from personamem_builder.persona_bench.radar import draw_radars
+
+        written = draw_radars(content, plots)
+        for path in written:
+            click.echo(f"wrote {path}", err=True)
+        if not written:
+            click.echo("note: no domain has enough items for a radar", err=True)
     if content.unreadable:
         raise left_out(content.unreadable)
 

@@ -75,7 +75,7 @@ def report(
     also ran without context gets its context gain, paired question by question. Floors that are not among the
     results are computed on the same questions, where the dataset is at hand.
 
-    Results of PERSONA-Bench follow in tables of their own, see `personamem persona-bench report`.
+    Results of PERSONA-Bench follow in tables of their own, see `personamem persona-bench report`, which draws them too.
 
     Questions to which no answer came count nowhere. A run of which more than 5 % failed, was cut, refused or had no
     letter is marked (!). Results that cannot be read are named below the others, and the exit code is 1.
@@ -102,7 +102,8 @@ def report(
     if bench and not reading.runs and (form in ("markdown", "latex") or any((html, plots, compare, data, hard))):
         raise UserError(
             "results of PERSONA-Bench are reported as text or JSON only",
-            "leave out the other options" + (f"; {left_out(unreadable).message}" if unreadable else ""),
+            "leave out the other options, or draw with: personamem persona-bench report --plots DIR"
+            + (f"; {left_out(unreadable).message}" if unreadable else ""),
         )
     for note in reading.notes:
         click.echo(f"note: {note}", err=True)

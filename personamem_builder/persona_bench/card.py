@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from personamem_builder.build.front_matter import to_yaml
+from personamem_builder.persona_bench.published import compare_counts
 from personamem_builder.persona_bench.records import SPLITS, TASKS
 
 TERMS: Final = (
@@ -39,7 +40,7 @@ def render_card(manifest: Mapping[str, Any]) -> str:
 
 {counts["posts"]:,} posts, {counts["messages"]:,} comments, {counts["users"]:,} authors, imported from a file of \
 sha256 `{manifest["source"]["sha256"]}` with seed {manifest["seed"]}.
-
+{_published(manifest)}
 ```python
 from datasets import load_dataset
 
@@ -59,6 +60,11 @@ posts = load_dataset("PATH", "posts", split="train")  # all of them: this table 
   `next_text` for what the author writes next.
 - The rules are told in `personamem_builder/persona_bench/items.py`; what they left out, and why, is in `manifest.json`.
 """
+
+
+def _published(manifest: Mapping[str, Any]) -> str:
+    table = compare_counts(manifest)
+    return f"\n```\n{table}\n```\n" if table else ""
 
 
 def _line(task: str, splits: Mapping[str, Mapping[str, int]]) -> str:

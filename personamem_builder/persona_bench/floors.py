@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from generation.errors import UserError
-from personamem_builder.persona_bench.metrics import score_answer, summarise
+from personamem_builder.persona_bench.metrics import ScoredItem, score_answer, summarise
 from personamem_builder.persona_bench.records import ItemDoc
 from personamem_builder.statistics import Estimate
 from personamem_builder.text_table import text_table
+
+UNSEEN: Final = "parent"
+"""The rule that knows what no model is shown, a final score: a model below it is not at fault."""
 
 Rule = Callable[[ItemDoc], Any]
 
@@ -42,38 +45,41 @@ def rules(task: str, train: Sequence[Any]) -> dict[str, Rule]:
         return {
             "majority": lambda doc: positive,
             "always_positive": lambda doc: True,
-            "parent": lambda doc: _parent_score(doc) > 0,
+            UNSEEN: lambda doc: _parent_score(doc) > 0,
         }
     median, mean = float(statistics.median(train)), float(statistics.fmean(train))
     return {
         "zero": lambda doc: 0.0,
         "median": lambda doc: median,
         "mean": lambda doc: mean,
-        "parent": lambda doc: float(_parent_score(doc)),
+        UNSEEN: lambda doc: float(_parent_score(doc)),
+    }
+
+
+def floor_answers(task: str, docs: Sequence[ItemDoc], train: Sequence[Any]) -> dict[str, list[ScoredItem]]:
+    """Return what each rule answers to some items, scored; the rules know what `rules` takes from the train split."""
+    return {
+        name: [score_answer(task, doc["item_id"], doc["author"], doc["truth"], [rule(doc)]) for doc in docs]
+        for name, rule in rules(task, train).items()
     }
 
 
 def floors(task: str, docs: Sequence[ItemDoc], train: Sequence[Any]) -> dict[str, dict[str, Estimate]]:
     """Score the rules on some items, with what `rules` takes from the train split: metrics with intervals, by rule."""
-    return {
-        name: summarise(
-            task,
-            [score_answer(task, doc["item_id"], doc["author"], doc["truth"], [rule(doc)]) for doc in docs],
-        )
-        for name, rule in rules(task, train).items()
-    }
+    return {name: summarise(task, answers) for name, answers in floor_answers(task, docs, train).items()}
 
 
 def render(estimates: Mapping[str, Mapping[str, Estimate]]) -> str:
     """Return a table in plain text: a row for each system or floor, a column for each metric, intervals in brackets."""
     names = list(dict.fromkeys(name for row in estimates.values() for name in row))
-    rows = [[system, *(_cell(row.get(name)) for name in names)] for system, row in estimates.items()]
+    rows = [[system, *(cell(row.get(name)) for name in names)] for system, row in estimates.items()]
     return text_table([["", *names], *rows])
 
 
-def _cell(estimate: Estimate | None) -> str:
+def cell(estimate: Estimate | None) -> str:
+    """Return a value with its interval, `-` where there is none."""
     if estimate is None:
-        return "–"
+        return "-"
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.3f}"
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

@@ -73,7 +73,8 @@ def evaluate_log(path: Path, task: str) -> LogScores:
     - lm-eval's samples of these tasks (`doc` and `resps`);
     - the source's rows with an output beside: `prediction_task` (with `true_label`, `target_reply_id`), or `user`,
       `true_label`;
-    - any row with a truth (`true_label`, `truth` or `label`) and an output.
+    - any row with a truth (`true_label`, `truth` or `label`) and an output, such as those of `write_prompts` with a
+      `response` added to them.
 
     The output is under `response`, `responses`, `output`, `outputs`, `prediction`, `generated_text` or
     `generated_texts`: a text, or a list of candidates; null counts as no answer. Only the first candidate is
@@ -172,7 +173,10 @@ def _row(row: Any, task: str) -> _Logged:
     output = next((key for key in _OUTPUTS if key in merged), None)
     if output is None:
         raise _Fault(f"has no output (one of {', '.join(_OUTPUTS)})")
-    return _Logged("", _author(merged), _truth(task, truth), _candidates(merged[output]))
+    item_id = merged.get("item_id")
+    return _Logged(
+        item_id if isinstance(item_id, str) else "", _author(merged), _truth(task, truth), _candidates(merged[output])
+    )
 
 
 def _sample_outputs(row: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from generation.errors import UserError
-from personamem_builder.persona_bench.text_metrics import not_installed, text_metrics, text_scores
+from personamem_builder.persona_bench.text_metrics import text_metrics, text_scores
 from personamem_builder.statistics import Estimate, overall, paired_difference, standard_error
 
 _Indices = npt.NDArray[np.intp]
@@ -42,13 +42,13 @@ _POOLED: Final[Mapping[str, tuple[str, ...]]] = {
     "sentiment": ("f1_binary", "f1_weighted", "mcc"),
     "impact": ("rmse", "log_rmse", "spearman", "kendall"),
 }
-_ERRORS: Final = ("mae", "rmse", "log_mae", "log_rmse")
+ERRORS: Final = ("mae", "rmse", "log_mae", "log_rmse")
 _SIGNED: Final = ("mcc", "spearman", "kendall", "sbert")
 _NO_ERROR: Final = 1e-12
 """A standard error below this is 0 but for rounding."""
 
 BEST_OF: Final = re.compile(r"best_of_\d+_")
-LOWER_IS_BETTER: Final = frozenset({"unparsed", "cut", "failed", *_ERRORS})
+LOWER_IS_BETTER: Final = frozenset({"unparsed", "cut", "failed", *ERRORS})
 
 
 class ScoredItem(NamedTuple):
@@ -131,24 +131,34 @@ def pooled(task: str, truths: Sequence[Any] | _Values, predictions: Sequence[Any
         `impact`: `rmse`, `log_rmse`, `spearman` and `kendall` (tau-b); correlations are 0 where one side is constant.
     """
     if task == "sentiment":
-        metrics = _sklearn_metrics()
-        by_class = metrics.precision_recall_fscore_support(truths, predictions, labels=[False, True], zero_division=0)
-        f1, sizes = by_class[2], by_class[3]
-        return {
-            "f1_binary": float(f1[1]),
-            "f1_weighted": float(np.average(f1, weights=sizes)),
-            # scikit-learn warns of a single class, where its result is 0 as it should be.
-            "mcc": float(metrics.matthews_corrcoef(truths, predictions)) if len({*truths, *predictions}) > 1 else 0.0,
-        }
+        return _agreement(np.asarray(truths, dtype=np.bool_), np.asarray(predictions, dtype=np.bool_))
     if task == "impact":
-        metrics = _sklearn_metrics()
-        logs = [signed_log(value) for value in truths], [signed_log(value) for value in predictions]
+        true, given = np.asarray(truths, dtype=np.float64), np.asarray(predictions, dtype=np.float64)
         return {
-            "rmse": float(metrics.mean_squared_error(truths, predictions)) ** 0.5,
-            "log_rmse": float(metrics.mean_squared_error(*logs)) ** 0.5,
+            "rmse": float(np.sqrt(np.mean((given - true) ** 2))),
+            "log_rmse": float(np.sqrt(np.mean((_signed_logs(given) - _signed_logs(true)) ** 2))),
             **_rank_correlations(truths, predictions),
         }
     return {}
+
+
+def _agreement(truths: _Values, predictions: _Values) -> dict[str, float]:
+    """Compute F1 and MCC from the four counts: by resampling they are taken thousands of times."""
+    hits, misses = int((truths & predictions).sum()), int((truths & ~predictions).sum())
+    alarms, passes = int((~truths & predictions).sum()), int((~truths & ~predictions).sum())
+    wrong = misses + alarms
+    positive, negative = (2 * right / (2 * right + wrong) if right else 0.0 for right in (hits, passes))
+    margins = (hits + misses) * (hits + alarms) * (passes + misses) * (passes + alarms)
+    return {
+        "f1_binary": positive,
+        "f1_weighted": ((hits + misses) * positive + (passes + alarms) * negative) / len(truths),
+        "mcc": (hits * passes - misses * alarms) / math.sqrt(margins) if margins else 0.0,
+    }
+
+
+def _signed_logs(values: _Values) -> _Values:
+    logs: _Values = np.sign(values) * np.log1p(np.abs(values))
+    return logs
 
 
 def pooled_names(task: str) -> tuple[str, ...]:
@@ -251,7 +261,7 @@ def _jackknife(
 def _range(name: str) -> _Limits:
     """Return the least and the greatest value of a metric."""
     name = BEST_OF.sub("", name)
-    return (0.0, math.inf) if name in _ERRORS else (-1.0 if name in _SIGNED else 0.0, 1.0)
+    return (0.0, math.inf) if name in ERRORS else (-1.0 if name in _SIGNED else 0.0, 1.0)
 
 
 def _range_of_difference(name: str) -> _Limits:
@@ -274,11 +284,3 @@ def _rank_correlations(truths: Sequence[Any] | _Values, predictions: Sequence[An
         "spearman": float(scipy.stats.spearmanr(truths, predictions).statistic),
         "kendall": float(scipy.stats.kendalltau(truths, predictions).statistic),
     }
-
-
-def _sklearn_metrics() -> Any:
-    try:
-        import sklearn.metrics
-    except ImportError as error:
-        raise not_installed("scikit-learn") from error
-    return sklearn.metrics

@@ -8,12 +8,27 @@ that could not be read left the denominators. There are no intervals, and no ans
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from personamem_builder.persona_bench.records import DOMAINS
 from personamem_builder.text_table import text_table
 
 SOURCE: Final = "quoted from the README of PERSONA-Bench (arXiv 2505.14106)"
 MODELS: Final = ("GPT-4.1", "GPT-4o-mini", "Claude-3.5", "Llama-3.3", "DeepSeek-R1")
+
+PUBLISHED_COUNTS: Final[Mapping[str, int]] = {"posts": 19_215, "users": 3_878, "conversations": 111_239}
+"""What the paper and its README say that the data hold."""
+
+_COUNTED: Final = (
+    ("posts", "posts", "posts"),
+    ("users", "post_authors", "users: authors of posts, by whom the source groups them"),
+    ("conversations", "threads", "conversations: replies to a post, each with all below it"),
+    ("", "paths", "or: ways from a post down to a reply that has none"),
+    ("", "messages", "or: comments"),
+)
+"""The published count, ours in the manifest, and what ours counts."""
+_FULL: Final = (0.5, 2.0)
+_MOST_DOMAINS: Final = 8
 
 _Row = tuple[tuple[float, float], ...]
 
@@ -103,3 +118,28 @@ def render_published(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS
         for cell in beaten
     ]
     return "\n".join(lines)
+
+
+def compare_counts(manifest: Mapping[str, Any]) -> str:
+    """Return the counts of a dataset beside the published ones, as text; empty where it is not like the full release.
+
+    It is, if it has between half and twice as many posts as published, most of them in the ten domains, and at least
+    eight of these.
+
+    Args:
+        manifest: Of the dataset folder.
+    """
+    counts, domains = manifest["counts"], manifest.get("posts_by_domain", {})
+    of_the_ten = [domains.get(name, 0) for name in DOMAINS]
+    least, most = (share * PUBLISHED_COUNTS["posts"] for share in _FULL)
+    is_full = least <= counts["posts"] <= most and 2 * sum(of_the_ten) > counts["posts"]
+    if not is_full or sum(map(bool, of_the_ten)) < _MOST_DOMAINS:
+        return ""
+    rows = [["", "here", "published"]]
+    for published, own, told in _COUNTED:
+        rows.append([told, f"{counts[own]:,}", f"{PUBLISHED_COUNTS[published]:,}" if published else ""])
+    return (
+        f"{text_table(rows, 'lr')}\n"
+        "published: in the README of PERSONA-Bench (arXiv 2505.14106). It does not say what a conversation is; the\n"
+        "threads under a post stand beside it, as in the paper one post starts several conversations."
+    )

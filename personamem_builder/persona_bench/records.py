@@ -18,6 +18,21 @@ CONDITIONS: Final = ("pconv", "pnonconv", "npconv")
 SPLITS: Final = ("train", "validation", "test")
 """Authors are in one split each."""
 
+DOMAINS: Final = (
+    *("worldnews", "science", "politics", "technology", "gaming"),
+    *("life", "movies", "books", "entrepreneur", "art"),
+)
+"""Subreddits, in the order of the source's README."""
+
+OTHER: Final = "other"
+"""All other subreddits together: they are not of the benchmark, and a row for each would be long."""
+
+
+def domain_of(subreddit: str) -> str:
+    """Return the domain of a subreddit, whatever its case and with or without `r/` before it."""
+    name = subreddit.strip().strip("/").lower().removeprefix("r/")
+    return name if name in DOMAINS else OTHER
+
 
 class PostRow(TypedDict):
     """A row of `POST_SCHEMA`."""

@@ -9,7 +9,8 @@ from generation.errors import UserError
 from generation.reading import clean_text
 from personamem_builder.persona_bench import metrics
 from personamem_builder.persona_bench.card import items_path
-from personamem_builder.persona_bench.floors import floors, render
+from personamem_builder.persona_bench.domains import DomainScores, domains_json, render_domains, score_domains
+from personamem_builder.persona_bench.floors import floor_answers, render
 from personamem_builder.persona_bench.prompts import TRUTH
 from personamem_builder.persona_bench.published import (
     INFERRED_FLOORS,
@@ -55,6 +56,7 @@ class BenchTable(NamedTuple):
         rows: The models, by condition.
         floors_from: Where the floors come from, in words.
         differences: Between conditions; none in the released form, whose conditions differ in more than one factor.
+        domains: The same by domain.
     """
 
     task: str
@@ -67,6 +69,7 @@ class BenchTable(NamedTuple):
     floors: Mapping[str, Scores]
     floors_from: str
     differences: Sequence[ConditionDifference]
+    domains: Sequence[DomainScores]
 
 
 class BenchReport(NamedTuple):
@@ -90,33 +93,42 @@ def make_report(read: ReadRuns[Run]) -> BenchReport:
 
 def render_report(report: BenchReport, width: int = 120) -> str:
     """Return the tables in plain text, in parts where they are wider than `width`, then the published one."""
-    lines: list[str] = []
-    for table in report.tables:
-        names = max(len(row.model) for row in table.rows)
-        shown = {f"{row.model:<{names}}  {_condition(row.run)}": row.scores for row in table.rows}
-        shown |= {f"floor: {name}": scores for name, scores in table.floors.items()}
-        lines += [_title(table), "", *_parts(shown, width), ""]
-        unread = [(row, _unparsed(row.run)) for row in table.rows]
-        lines += [
-            f"{row.model}, {_condition(row.run)}: {count:g} of {table.items} answers could not be read"
-            for row, count in unread
-            if count
-        ]
-        lines += [_failures(row) for row in table.rows if row.run.failed]
-        columns = dict.fromkeys(name for row in table.rows for name in row.scores)
-        lower = [name for name in columns if name in metrics.LOWER_IS_BETTER]
-        lines += [f"lower is better: {', '.join(lower)}; floors: {table.floors_from}", ""]
-        if table.differences:
-            differences = {
-                f"{row.model:<{names}}  {row.condition} − {row.baseline}": row.scores for row in table.differences
-            }
-            lines += ["Paired differences between conditions, on the same items", "", *_parts(differences, width), ""]
-        elif table.released:
-            lines += ["Conditions are not compared: in the released form they differ in more than one factor.", ""]
+    lines = [line for table in report.tables for line in _table_lines(table, width)]
     lines.append(render_published(_published_floors(report)))
     if len(_published_floors(report)) > len(INFERRED_FLOORS):
         lines.append("Floors on the items of these results compare with it only if those are the released data.")
     return "\n".join(lines)
+
+
+def row_label(row: ModelScores) -> str:
+    """Name a row of a table: its model and condition."""
+    return f"{row.model} {condition_label(row.run)}"
+
+
+def _table_lines(table: BenchTable, width: int) -> list[str]:
+    names = max(len(row.model) for row in table.rows)
+    shown = {f"{row.model:<{names}}  {condition_label(row.run)}": row.scores for row in table.rows}
+    shown |= {f"floor: {name}": scores for name, scores in table.floors.items()}
+    lines = [_title(table), "", *_parts(shown, width), ""]
+    unread = [(row, _unparsed(row.run)) for row in table.rows]
+    lines += [
+        f"{row.model}, {condition_label(row.run)}: {count:g} of {table.items} answers could not be read"
+        for row, count in unread
+        if count
+    ]
+    lines += [_failures(row) for row in table.rows if row.run.failed]
+    columns = dict.fromkeys(name for row in table.rows for name in row.scores)
+    lower = [name for name in columns if name in metrics.LOWER_IS_BETTER]
+    lines += [f"lower is better: {', '.join(lower)}; floors: {table.floors_from}", ""]
+    if table.differences:
+        differences = {
+            f"{row.model:<{names}}  {row.condition} − {row.baseline}": row.scores for row in table.differences
+        }
+        lines += ["Paired differences between conditions, on the same items", "", *_parts(differences, width), ""]
+    elif table.released:
+        lines += ["Conditions are not compared: in the released form they differ in more than one factor.", ""]
+    by_domain = render_domains(table.domains, [row_label(row) for row in table.rows], width)
+    return [*lines, "By domain, on the same items", "", by_domain, ""]
 
 
 def to_json(report: BenchReport) -> dict[str, Any]:
@@ -147,6 +159,7 @@ def to_json(report: BenchReport) -> dict[str, Any]:
                 "floors": {name: _json_scores(scores) for name, scores in table.floors.items()},
                 "floors_from": table.floors_from,
                 "differences": [{**row._asdict(), "scores": _json_scores(row.scores)} for row in table.differences],
+                "domains": domains_json(table.domains),
             }
             for table in report.tables
         ],
@@ -161,19 +174,19 @@ def to_json(report: BenchReport) -> dict[str, Any]:
     }
 
 
-def _floors(run: Run, notes: list[str]) -> tuple[Mapping[str, Scores], str]:
-    """Score the floors, and say where they come from."""
+def _floors(run: Run, notes: list[str]) -> tuple[Mapping[str, Sequence[metrics.ScoredItem]], str]:
+    """Return what the floors answer, and say where they come from; nothing where the dataset folder is gone."""
     if run.released:  # there is no train split: medians are those of the items
-        return floors(run.task, run.docs, [doc["truth"] for doc in run.docs]), "on the same items"
+        return floor_answers(run.task, run.docs, [doc["truth"] for doc in run.docs]), "on the same items"
     if not has_data(run):
         notes.append(f"{run.path}: no PERSONA-Bench folder {run.data}; floors are those that the results hold")
-        return run.recorded_floors, "on the same items, as the results hold them"
+        return {}, "on the same items, as the results hold them"
     if run.task == "next_text":
-        return floors(run.task, run.docs, []), "on the same items"
+        return floor_answers(run.task, run.docs, []), "on the same items"
     path = run.data / items_path(run.task, "train")
     train = [row[TRUTH[run.task]] for row in iter_rows(path, ITEM_SCHEMA, [TRUTH[run.task]])]
     origin = f"on the same items, what they know from {path}; the parent's final score is shown to no model"
-    return floors(run.task, run.docs, train), origin
+    return floor_answers(run.task, run.docs, train), origin
 
 
 # ---- tables
@@ -185,6 +198,7 @@ def _table(runs: list[Run], notes: list[str]) -> BenchTable:
     rows.sort(key=lambda row: (row.model, *_order(row.run)))
     first = rows[0].run
     known, origin = _floors(first, notes)
+    pairs = [] if first.released else list(_compared(rows))
     return BenchTable(
         task=first.task,
         released=first.released,
@@ -193,9 +207,11 @@ def _table(runs: list[Run], notes: list[str]) -> BenchTable:
         of=first.of,
         authors=len({answer.author for answer in first.answers}),
         rows=rows,
-        floors=known,
+        floors={rule: metrics.summarise(first.task, answers) for rule, answers in known.items()}
+        or first.recorded_floors,
         floors_from=origin,
-        differences=[] if first.released else list(_differences(rows)),
+        differences=[_difference(rows[one], rows[other]) for one, other in pairs],
+        domains=score_domains(first.task, first.docs, [row.run.answers for row in rows], pairs, known),
     )
 
 
@@ -214,17 +230,22 @@ def _labels(runs: Sequence[Run]) -> dict[tuple[str, Settings], str]:
     return labels
 
 
-def _differences(rows: Sequence[ModelScores]) -> Iterator[ConditionDifference]:
-    by_place = {(row.model, row.run.written, row.run.condition): row.run for row in rows}
+def _compared(rows: Sequence[ModelScores]) -> Iterator[tuple[int, int]]:
+    """Yield the places of two rows of one model whose conditions are compared, the baseline second."""
+    places = {(row.model, row.run.written, row.run.condition): place for place, row in enumerate(rows)}
     for model, written in dict.fromkeys((row.model, row.run.written) for row in rows):
         for condition, baseline in _COMPARED:
-            one, other = by_place.get((model, written, condition)), by_place.get((model, written, baseline))
-            if one and other:
-                scores = metrics.compare_conditions(one.task, one.answers, other.answers)
-                yield ConditionDifference(model, _condition(one), _condition(other), scores)
+            one, other = places.get((model, written, condition)), places.get((model, written, baseline))
+            if one is not None and other is not None:
+                yield one, other
 
 
-def _condition(run: Run) -> str:
+def _difference(one: ModelScores, other: ModelScores) -> ConditionDifference:
+    scores = metrics.compare_conditions(one.run.task, one.run.answers, other.run.answers)
+    return ConditionDifference(one.model, condition_label(one.run), condition_label(other.run), scores)
+
+
+def condition_label(run: Run) -> str:
     """Name a condition; sentiment has two ways to answer."""
     return f"{run.condition}, written" if run.written and run.task == "sentiment" else run.condition
 
@@ -238,9 +259,8 @@ def _failures(row: ModelScores) -> str:
     """Say how many items got no answer; as such a run is on other items, it has a table of its own."""
     asked = row.run.failed + len(row.run.answers)
     mark = f"{FLAG} " if row.run.failed > FLAGGED_ABOVE * asked else ""
-    return (
-        f"{mark}{row.model}, {_condition(row.run)}: {row.run.failed} of {asked} items got no answer; they are left out"
-    )
+    where = f"{row.model}, {condition_label(row.run)}"
+    return f"{mark}{where}: {row.run.failed} of {asked} items got no answer; they are left out"
 
 
 def _title(table: BenchTable) -> str:

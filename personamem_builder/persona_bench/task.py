@@ -13,16 +13,12 @@ from datasets import Dataset
 from lm_eval.api.task import ConfigurableTask
 
 from generation.errors import UserError
-from generation.files import file_digest
 from personamem_builder.persona_bench import metrics
-from personamem_builder.persona_bench.card import items_path, table_path
+from personamem_builder.persona_bench.docs import ALL, Docs
 from personamem_builder.persona_bench.floors import floors, render
-from personamem_builder.persona_bench.prompts import LIMITS, TRUTH, Limits, make_doc
-from personamem_builder.persona_bench.records import ITEM_SCHEMA, MESSAGE_SCHEMA, POST_SCHEMA, SPLITS, ItemDoc
-from personamem_builder.persona_bench.released import released_docs
-from personamem_builder.persona_bench.tables import iter_rows
+from personamem_builder.persona_bench.prompts import LIMITS, Limits
+from personamem_builder.persona_bench.records import ItemDoc
 from personamem_builder.persona_bench.text_metrics import missing_metrics, text_metrics
-from personamem_builder.persona_bench.write import read_manifest
 
 _log = logging.getLogger("lm_eval.persona_bench")
 
@@ -54,57 +50,25 @@ class PersonaBenchTask(ConfigurableTask):
         """Read the items and write their prompts."""
         given = dataset_kwargs or {}
         self.task_kind: str = given["task"]
-        self._condition: str = given["condition"]
-        self._released = given.get("form") == "released"
+        released = given.get("form") == "released"
         metadata = self.config.metadata
         folder = Path(metadata.setdefault("data", _FOLDER))
-        split = "all" if self._released else metadata.setdefault("split", "test")
-        if not self._released and split not in SPLITS:
-            raise UserError(f"--metadata split={split}: no such split", f"use one of {', '.join(SPLITS)}")
-        docs = self._released_docs(folder) if self._released else self._paired_docs(folder, split)
+        split = ALL if released else metadata.setdefault("split", "test")
+        limits = None
+        if not released:
+            limits = Limits(**{name: _number(metadata, key) for key, name in LIMITS.items() if key in metadata})
+            metadata.update({key: getattr(limits, name) for key, name in LIMITS.items()})
+        docs = Docs(folder, self.task_kind, given["condition"], split, released=released)
+        metadata["data_digests"] = docs.digests
+        self._train = docs.train_truths()
         self.config.test_split = split
-        self.dataset = {split: Dataset.from_list(docs)}
+        self.dataset = {split: Dataset.from_list(list(docs.rows(limits)))}
         if self.task_kind == "next_text" and (missing := missing_metrics()):
             metadata["missing_metrics"] = missing
             for name, reason in missing.items():
                 _log.warning("%s: %s is not computed: %s", self.config.task, name, reason)
         if self.task_kind != "next_text" and self.config.repeats != 1:
             raise UserError(f"{self.config.task} takes one sample per item", "leave repeats at 1")
-
-    def _paired_docs(self, folder: Path, split: str) -> list[ItemDoc]:
-        metadata = self.config.metadata
-        limits = Limits(**{name: _number(metadata, key) for key, name in LIMITS.items() if key in metadata})
-        metadata.update({key: getattr(limits, name) for key, name in LIMITS.items()})
-        (train,) = self._whole(folder, items_path(self.task_kind, "train"))
-        truth = TRUTH[self.task_kind]
-        self._train = [row[truth] for row in iter_rows(train, ITEM_SCHEMA, [truth])]
-        docs = self._read(folder, split, limits)
-        if not docs:
-            raise UserError(f"{folder} has no items of {self.task_kind} in the split {split}", "import more posts")
-        return docs
-
-    def _read(self, folder: Path, split: str, limits: Limits) -> list[ItemDoc]:
-        (path,) = self._whole(folder, items_path(self.task_kind, split))
-        # One batch at a time: an item holds a whole conversation, its row only a prompt.
-        return [make_doc(item, self._condition, limits) for item in iter_rows(path, ITEM_SCHEMA)]
-
-    def _released_docs(self, folder: Path) -> list[ItemDoc]:
-        paths = self._whole(folder, table_path("posts"), table_path("messages"))
-        posts, messages = (list(iter_rows(*one)) for one in zip(paths, (POST_SCHEMA, MESSAGE_SCHEMA), strict=True))
-        return released_docs(self.task_kind, self._condition, posts, messages)
-
-    def _whole(self, folder: Path, *names: str) -> list[Path]:
-        """Check files against the manifest, and have the results record their digests."""
-        files = read_manifest(folder)["files"]
-        hint = "import the data again: personamem persona-bench import FILE --out persona_bench"
-        for name in names:
-            if name not in files or not (folder / name).is_file():
-                raise UserError(f"{folder / name} is missing", hint)
-            digest = file_digest(folder / name)
-            if digest != files[name]["sha256"]:
-                raise UserError(f"{folder / name} is not what the manifest says", hint)
-            self.config.metadata.setdefault("data_digests", {})[name] = digest
-        return [folder / name for name in names]
 
     # ---- requests
 

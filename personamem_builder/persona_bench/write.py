@@ -21,14 +21,17 @@ from personamem_builder.persona_bench.card import TERMS, items_path, render_card
 from personamem_builder.persona_bench.items import Items, user_rows
 from personamem_builder.persona_bench.read import read_posts
 from personamem_builder.persona_bench.records import (
+    DOMAINS,
     ITEM_SCHEMA,
     MESSAGE_SCHEMA,
+    OTHER,
     POST_SCHEMA,
     SCHEMA_VERSION,
     SPLITS,
     TASKS,
     USER_SCHEMA,
     MessageRow,
+    domain_of,
 )
 from personamem_builder.persona_bench.tree import take_apart
 
@@ -60,7 +63,7 @@ def import_file(path: Path, out: Path, seed: int = 0) -> dict[str, Any]:
         with replacing_folder(out) as folder:
             (folder / "data").mkdir()
             counts: Counter[str] = Counter()
-            _write_posts(path, folder, counts)
+            domains = _write_posts(path, folder, counts)
             items = _write_items(folder, seed)
             manifest = {
                 "format": FORMAT,
@@ -73,6 +76,7 @@ def import_file(path: Path, out: Path, seed: int = 0) -> dict[str, Any]:
                     "users": pq.read_metadata(folder / table_path("users")).num_rows,
                     **{key: counts[key] for key in sorted(counts)},
                 },
+                "posts_by_domain": domains,
                 **items,
                 "files": {
                     f"data/{file.name}": {"bytes": file.stat().st_size, "sha256": file_digest(file)}
@@ -158,9 +162,12 @@ class _Table:
             self._rows = []
 
 
-def _write_posts(path: Path, folder: Path, counts: Counter[str]) -> None:
+def _write_posts(path: Path, folder: Path, counts: Counter[str]) -> dict[str, int]:
+    """Write the tables of posts and messages; return the number of posts in each domain."""
     faults = Faults()
     seen: set[str] = set()
+    domains = Counter(dict.fromkeys((*DOMAINS, OTHER), 0))
+    authors: set[str] = set()
     with (
         _Table(folder / table_path("posts"), POST_SCHEMA, _BATCH) as posts,
         _Table(folder / table_path("messages"), MESSAGE_SCHEMA, _BATCH) as messages,
@@ -174,9 +181,17 @@ def _write_posts(path: Path, folder: Path, counts: Counter[str]) -> None:
                 seen.add(row["post_id"])
                 counts.update(row_counts)
                 counts["posts_without_comments"] += not comments
+                depths = [comment["depth"] for comment in comments]
+                counts["threads"] += depths.count(0)
+                # Depth first: what replies to a comment follows it.
+                counts["paths"] += sum(after <= depth for depth, after in zip(depths, [*depths[1:], 0], strict=False))
+                domains[domain_of(row["subreddit"])] += 1
+                authors.add(row["author"])
                 posts.add([row])
                 messages.add(comments)
     faults.raise_if_any()
+    counts["post_authors"] = len(authors - {""})
+    return dict(domains)
 
 
 def _write_items(folder: Path, seed: int) -> dict[str, Any]:

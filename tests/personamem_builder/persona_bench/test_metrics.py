@@ -13,6 +13,7 @@ from personamem_builder.persona_bench.metrics import (
     ScoredItem,
     compare_conditions,
     parse,
+    pooled,
     score_answer,
     summarise,
 )
@@ -77,6 +78,20 @@ def test_classes_by_hand_with_an_unparsed_answer_as_a_wrong_one() -> None:
         # Of the class positive: 2 found, 1 missed, 1 false alarm. None of the negative one is found.
         {"acc": 2 / 4, "unparsed": 1 / 4, "f1_binary": 2 / 3, "f1_weighted": 3 / 4 * 2 / 3, "mcc": -1 / 3}
     )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.8, 1.0])
+def test_classes_are_scored_as_scikit_learn_scores_them(share: float) -> None:
+    from sklearn.metrics import f1_score, matthews_corrcoef
+
+    rng = random.Random(f"{share}")
+    truths, predictions = ([rng.random() < likely for _ in range(60)] for likely in (share, 0.6))
+    known = {
+        "f1_binary": f1_score(truths, predictions, zero_division=0),
+        "f1_weighted": f1_score(truths, predictions, average="weighted", zero_division=0),
+        "mcc": matthews_corrcoef(truths, predictions),
+    }
+    assert pooled("sentiment", truths, predictions) == pytest.approx(known)
 
 
 def test_scores_by_hand_with_an_unparsed_answer_as_zero() -> None:
