@@ -5,25 +5,33 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from itertools import chain, groupby
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from personamem_builder.report.columns import (
+    COMPARISON_LEGEND,
     PAIRS_LEGEND,
+    USAGE_LEGEND,
     Column,
+    by_type_columns,
+    comparison_columns,
+    comparison_title,
     curve_columns,
+    legend,
+    name_columns,
     pair_columns,
+    quoted_lines,
+    quoted_type_columns,
+    score_columns,
     setting_columns,
     settings_title,
+    summary_columns,
+    title,
+    usage_columns,
 )
 from personamem_builder.report.compare import Comparison, in_words
-from personamem_builder.report.numbers import p_text, percent
-from personamem_builder.report.one_model import SCORES
-from personamem_builder.report.published import PublishedScore
-from personamem_builder.report.rows import ScoreRow
 from personamem_builder.report.table import ScoreTable
 from personamem_builder.results.files import FLAG
-from personamem_builder.schema import SHORT_TYPES
 
 if TYPE_CHECKING:
     from rich.table import Table as Grid
@@ -33,22 +41,6 @@ if TYPE_CHECKING:
 
 _NAME_WIDTH = 24
 _GAP = 2
-_UNITS = "Percent, with 95 % intervals clustered by persona."
-_LOST: Final = {
-    "failed": "Failed = questions to which no answer came: they count nowhere else, n leaves them out.",
-    "cut": "Cut = answers that ended at the longest reply.",
-    "refused": "Refused = answers that were declined, or withheld by a filter.",
-}
-_INVALID = "Invalid = whole answers from which no letter could be read."
-_USAGE = (
-    "Seconds = wall time of the request that brought the answer, waits and failed tries left out (median; p95 = 95th "
-    "percentile). Tokens = means an answer, as the endpoint counts them; cached = those of the prompt from its cache."
-)
-_LEGEND = "; ".join(f"{short} = {name}" for name, short in SHORT_TYPES.items()) + "."
-_CORRECTED = "Above chance = (a - c) / (1 - c), with c the score of a blind guess."
-_EFFECTIVE = "n eff. = as many independent questions would tell as much."
-_ORACLE = "To oracle = how much more the same model scores with the evidence alone."
-_GAIN = "Context gain = (a - a0) / (1 - a0), with a0 the score of the same model without context."
 
 
 def to_markdown(
@@ -62,11 +54,13 @@ def to_markdown(
     for table in tables:
         parts += [
             f"### {_markdown(title(table))}",
-            _markdown_table([*_names(table), *_summary(table), *_usage(table), *_by_type(table)]),
+            _markdown_table([*summary_columns(table), *by_type_columns(table)]),
             legend(table),
         ]
         if notes := [*table.notes, *quoted_lines(table.quoted)]:
             parts.append("\n".join(f"- {_markdown(note)}" for note in notes))
+        if quoted := quoted_type_columns(table.quoted):
+            parts.append(_markdown_table(quoted, left=1))
     for curve in curves:
         parts += [f"### {_markdown(curve.title)}", _markdown_table(curve_columns(curve), left=1), curve.note]
     for model in settings:
@@ -90,12 +84,12 @@ def to_latex(
     """Return LaTeX tables for the package booktabs, each after a comment that says what it is."""
     parts = []
     for table in tables:
-        chosen = [*_names(table), *_summary(table)[:3], *_by_type(table)]
-        lost = [column for column in _summary(table) if column.head in ("failed", "cut", "refused", "invalid")]
+        chosen = [*name_columns(table), *score_columns(table)[:3], *by_type_columns(table)]
+        lost = [column for column in score_columns(table) if column.head in ("failed", "cut", "refused", "invalid")]
         chosen += [column for column in lost if any(row.shares[column.head] for row in table.rows)]
-        chosen += (usage := _usage(table))
+        chosen += (usage := usage_columns(table))
         parts.append(_latex_table(title(table), chosen, left=2))
-        parts += [rf"\par{{\footnotesize {_latex(_USAGE)}}}"] if usage else []
+        parts += [rf"\par{{\footnotesize {_latex(USAGE_LEGEND)}}}"] if usage else []
         parts += [rf"\par{{\footnotesize {_latex(note)}}}" for note in table.notes if note.startswith(FLAG)]
     parts += [_latex_table(curve.title, curve_columns(curve), left=1) for curve in curves]
     for model in settings:
@@ -130,7 +124,7 @@ def to_text(
     # Names of models are printed as they are: no markup, no `:emoji:`.
     console = Console(file=out, width=width, color_system=None, highlight=False, markup=False, emoji=False)
     for table in tables:
-        names, parts = _names(table), [_summary(table), _usage(table), _by_type(table)]
+        names, parts = name_columns(table), [score_columns(table), usage_columns(table), by_type_columns(table)]
         everything = [*names, *chain(*parts)]
         console.print(title(table))
         for chosen in [everything] if _width(everything) <= width else [[*names, *part] for part in parts if part]:
@@ -138,6 +132,8 @@ def to_text(
         console.print(legend(table))
         for note in [*table.notes, *quoted_lines(table.quoted)]:
             console.print(f"note: {note}")
+        if quoted := quoted_type_columns(table.quoted):
+            console.print(_grid(quoted))
         console.print()
     for curve in curves:
         console.print(curve.title)
@@ -158,67 +154,6 @@ def to_text(
     if comparisons:
         console.print(COMPARISON_LEGEND)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
-
-
-def summary_columns(table: ScoreTable) -> list[Column]:
-    """Return the columns of a table that are about all questions together, as text."""
-    return [*_names(table), *_summary(table), *_usage(table)]
-
-
-def type_columns(table: ScoreTable) -> list[Column]:
-    """Return the columns of a table that are about a question type each, as text."""
-    return [*_names(table), *_by_type(table)]
-
-
-def quoted_columns(quoted: Sequence[PublishedScore]) -> list[Column]:
-    """Return published scores, as text."""
-    columns = [
-        Column("system", [one.system for one in quoted]),
-        Column("source", [one.source for one in quoted]),
-        Column("overall", [f"{100 * one.score:.0f}" for one in quoted]),
-    ]
-    if any(one.types for one in quoted):
-        columns += [
-            Column(short, [f"{100 * one.types[name]:.0f}" if name in one.types else "-" for one in quoted])
-            for name, short in SHORT_TYPES.items()
-        ]
-    return columns
-
-
-def quoted_lines(quoted: Sequence[PublishedScore]) -> list[str]:
-    """Return published scores in words, a line for each source."""
-    return [
-        f"Quoted ({source}), in per cent, not on these rows: "
-        + ", ".join(f"{one.system} {100 * one.score:.0f}" for one in group)
-        + "."
-        for source, group in groupby(quoted, key=lambda one: one.source)
-    ]
-
-
-def comparison_title(comparison: Comparison) -> str:
-    """Return what a comparison is of."""
-    data = comparison.data_digest[:12] if comparison.data_digest else "unknown"
-    return f"{comparison.first} against {comparison.second} on {comparison.task}, {comparison.score} (data {data})"
-
-
-def comparison_columns(comparison: Comparison) -> list[Column]:
-    """Return a comparison by question type, as text."""
-    found = [(SHORT_TYPES[kind], one) for kind, one in comparison.types.items() if one is not None]
-    return [
-        Column("type", [name for name, _ in found]),
-        Column("n", [str(one.difference.n) for _, one in found]),
-        Column("difference", [percent(one.difference, "+") for _, one in found]),
-        Column("wins", [str(one.mcnemar.better) for _, one in found]),
-        Column("losses", [str(one.mcnemar.worse) for _, one in found]),
-        Column("p", [p_text(one.mcnemar.p) for _, one in found]),
-        Column("p (Holm)", [p_text(one.holm_p) for _, one in found]),
-    ]
-
-
-COMPARISON_LEGEND: Final = (
-    "Differences in points, first minus second, with 95 % intervals clustered by persona, each for itself. p is of "
-    "McNemar's exact test, two-sided; p (Holm) is corrected for the number of types."
-)
 
 
 def _markdown_table(chosen: Sequence[Column], left: int = 2) -> str:
@@ -295,84 +230,3 @@ def _fitting(columns: list[Column], width: int) -> list[Column]:
     if _width(columns) <= width:
         return columns
     return [Column(head, [cell.replace(" [", "\n[") for cell in cells]) for head, cells in columns]
-
-
-def _names(table: ScoreTable) -> list[Column]:
-    return [
-        Column("model", [f"{row.label} {FLAG}" if row.flags else row.label for row in table.rows]),
-        Column("score", [row.score or "-" for row in table.rows]),
-    ]
-
-
-def _summary(table: ScoreTable) -> list[Column]:
-    rows = table.rows
-    columns = [
-        Column("n", [str(row.n) for row in rows]),
-        Column("overall", [percent(row.overall) for row in rows]),
-        Column("macro", [percent(row.macro) for row in rows]),
-        Column("above chance", [percent(row.chance_corrected) for row in rows]),
-    ]
-    if any(row.context_gain is not None for row in rows):
-        columns.append(Column("context gain", [percent(row.context_gain) for row in rows]))
-    if any(row.oracle_gap is not None for row in rows):
-        columns.append(Column("to oracle", [percent(row.oracle_gap) for row in rows]))
-    if table.hard is not None:
-        columns.append(Column("hard", [percent(row.hard) for row in rows]))
-    for name in ("failed", "cut", "refused"):
-        if any(row.shares[name] for row in rows):
-            columns.append(Column(name, [_share(row, row.shares[name], of_all=name == "failed") for row in rows]))
-    columns.append(Column("invalid", [_share(row, row.invalid_rate) for row in rows]))
-    columns.append(Column("skipped", [_share(row, row.skipped_rate) for row in rows]))
-    if any(row.truncated_rate for row in rows):
-        columns.append(Column("truncated", [_share(row, row.truncated_rate) for row in rows]))
-    columns.append(Column("n eff.", ["-" if row.effective_n is None else f"{row.effective_n:.0f}" for row in rows]))
-    return columns
-
-
-def _usage(table: ScoreTable) -> list[Column]:
-    """Return what answers took, where that is known of some row."""
-    taken = [row.usage for row in table.rows]
-    seconds = [one and one.seconds for one in taken]
-    columns = []
-    if any(seconds):
-        columns += [
-            Column("seconds", [f"{one.median:.2f}" if one else "-" for one in seconds]),
-            Column("p95", [f"{one.p95:.2f}" if one else "-" for one in seconds]),
-        ]
-    for kind in ("prompt", "reply", "cached"):
-        tokens = [one and getattr(one, f"{kind}_tokens") for one in taken]
-        if any(tokens):
-            columns.append(Column(f"{kind} tokens", [f"{one.mean:,.0f}" if one else "-" for one in tokens]))
-    return columns
-
-
-def _share(row: ScoreRow, share: float, *, of_all: bool = False) -> str:
-    """Return a share in per cent, a dash where there is no answer to take it of."""
-    return f"{share * 100:.1f}" if row.n or of_all else "-"
-
-
-def _by_type(table: ScoreTable) -> list[Column]:
-    return [Column(short, [percent(row.types[name]) for row in table.rows]) for name, short in SHORT_TYPES.items()]
-
-
-def title(table: ScoreTable) -> str:
-    """Return what a table is of."""
-    part = f", {table.subset.size} questions of {table.subset.file}" if table.subset else ""
-    part += f", partial: {table.limit} questions" if table.limit is not None else ""
-    return f"{table.task} (data {table.data_digest[:12] if table.data_digest else 'unknown'}{part})"
-
-
-def legend(table: ScoreTable) -> str:
-    """Return what the columns of a table are."""
-    has_gain = any(row.context_gain is not None for row in table.rows)
-    hard = f"Hard = on the {len(table.hard.ids)} questions of {table.hard.file}." if table.hard else ""
-    oracle = _ORACLE if any(row.oracle_gap is not None for row in table.rows) else ""
-    lost = [text for name, text in _LOST.items() if any(row.shares[name] for row in table.rows)]
-    lost += [_INVALID] if lost else []
-    gain = _GAIN if has_gain else ""
-    named = dict.fromkeys(row.score for row in table.rows if row.score in SCORES)
-    scores = "; ".join(SCORES[name] for name in named if name) + "." if len(named) > 1 else ""
-    usage = _USAGE if _usage(table) else ""
-    described = [_UNITS, scores, _CORRECTED, gain, oracle, hard, *lost, _EFFECTIVE, usage]
-    parts = [*described, f"Question types: {_LEGEND}"]
-    return " ".join(part for part in parts if part)

@@ -222,6 +222,15 @@ def test_published_scores_stand_beside_whole_runs_only():
         assert "Quoted (the author of PersonaMem" in text.replace("\n", " ")
 
 
+def test_quoted_scores_are_shown_by_type_where_they_were_published_so():
+    (group,) = group_runs([make_run("m", make_answers([1, 0, 1, 1]), split="32k")])
+    table = build_table(group, quoted=published_for(group))
+    row = "Memind", "68", "72", "39", "-", "60", "89", "80", "75"
+    assert " ".join(row) in " ".join(to_text([table], 200).split())
+    assert "| " + " | ".join(row) + " |" in to_markdown([table])
+    assert "MIRIX 38" in to_text([table], 200)
+
+
 def test_runs_without_a_common_question_are_not_paired():
     runs = [
         make_run("m", make_answers([1, 1, 1, 0])),

@@ -60,7 +60,7 @@ def test_markdown_has_columns_and_says_what_they_are(results: tuple[Path, int]) 
     folder, n = results
     printed = invoke(folder, "--markdown").out
     lines = [cells(line, "|") for line in printed.splitlines() if line.startswith("|")]
-    rows = {line[0]: dict(zip(lines[0], line, strict=True)) for line in lines[2:]}
+    rows = {line[0]: dict(zip(lines[0], line, strict=True)) for line in lines[2:] if len(line) == len(lines[0])}
     p95 = f"{(1 + 0.95 * (n - 1)) / 10:.2f}"
     expected = [f"{(n + 1) / 20:.2f}", p95, "31,000", "12", "30,000"]
     assert [rows["far"][head] for head in HEADS] == expected
@@ -70,7 +70,7 @@ def test_markdown_has_columns_and_says_what_they_are(results: tuple[Path, int]) 
 
 @pytest.mark.parametrize("columns", [300, 150, 80])
 def test_terminals_of_every_width_show_it(results: tuple[Path, int], columns: int) -> None:
-    printed = invoke(results[0], columns=columns).out
+    printed = " ".join(invoke(results[0], columns=columns).out.split())
     assert "31,000" in printed
     assert "30,000" in printed
     assert "prompt tokens" in printed
