@@ -42,7 +42,12 @@ LEDGER: Final = "ledger.jsonl"
 """Where a run writes down its paid calls."""
 
 _AHEAD: Final = 8  # tasks that each worker may be ahead of the writing
-_OTHER_TEMPLATES: Final = ("no_context", "new_topic", "_new_topic")  # they shape none of the records of a run
+_OTHER_TEMPLATES: Final = (
+    "judge_error",
+    "no_context",
+    "new_topic",
+    "_new_topic",
+)  # they shape none of the records of a run
 
 
 class RunInputs(NamedTuple):

@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from personamem_builder.annotation.agreement import QUESTIONS, Agreement, Interval, QuestionRatings, RatedGroup, Study
+from personamem_builder.annotation.agreement import QUESTIONS, QuestionRatings, RatedGroup, Study
+from personamem_builder.rater_agreement import Agreement, Interval
 from personamem_builder.text_table import text_table
 
 JSON_SCHEMA_VERSION: Final = 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -55,6 +56,13 @@ _Form = Literal["text", "json", "markdown", "latex"]
     metavar="FILE",
     help="Also score the questions that `personamem audit --export-hard` wrote.",
 )
+@click.option(
+    "--errors",
+    multiple=True,
+    type=PATH,
+    metavar="FILE",
+    help="Show what went wrong, from a CSV of `personamem annotate --errors`. Repeat it for the agreement of raters.",
+)
 def report(
     results: tuple[Path, ...],
     as_json: bool,
@@ -65,6 +73,7 @@ def report(
     compare: tuple[str, str] | None,
     data: str | None,
     hard: Path | None,
+    errors: tuple[Path, ...],
 ) -> None:
     """Show what models and floors score.
 
@@ -82,6 +91,8 @@ def report(
 
     The page of --html and the files of --plots also show what scores depend on: question type, distance and
     place of the evidence, updates, topic, what wrong answers assert, confidence, letters.
+
+    With --errors, a table of what went wrong follows, beside the paper's shares for GPT-4o.
     """
     from personamem_builder.report.question_columns import find_questions
     from personamem_builder.results.files import find_results, left_out
@@ -99,7 +110,11 @@ def report(
     # Without results of PERSONA-Bench it is an error that there are none of personamem.
     reading = read_found(found._replace(files=own), may_be_none=bool(bench_files))
     unreadable += reading.unreadable
-    if bench and not reading.runs and (form in ("markdown", "latex") or any((html, plots, compare, data, hard))):
+    if (
+        bench
+        and not reading.runs
+        and (form in ("markdown", "latex") or any((html, plots, compare, data, hard, errors)))
+    ):
         raise UserError(
             "results of PERSONA-Bench are reported as text or JSON only",
             "leave out the other options, or draw with: personamem persona-bench report --plots DIR"
@@ -113,6 +128,10 @@ def report(
     if not runs and bench is None:
         raise as_one(unreadable)
     content = _make(runs, questions, hard, compare, reading.notes, unreadable) if questions and runs else None
+    if content and errors:
+        from personamem_builder.report.error_labels import read_error_report
+
+        content = replace(content, errors=read_error_report(errors, runs))
     for reason in questions.lacking.values() if questions and (html or plots) else ():
         click.echo(f"note: some plots are left out, and floors that are not in the results: {reason}", err=True)
     click.echo(_printed(content, bench, form, unreadable, with_comparisons=bool(compare)))
@@ -172,6 +191,7 @@ def _printed(
 
     from personamem_builder.cli.persona_bench import bench_text
     from personamem_builder.persona_bench.report import to_json as bench_json
+    from personamem_builder.report import error_labels
     from personamem_builder.report.json_form import to_json
     from personamem_builder.report.render import to_latex, to_markdown, to_text
 
@@ -183,12 +203,16 @@ def _printed(
     if content and form != "text":
         if bench:
             click.echo("note: results of PERSONA-Bench have text and JSON only, they are left out", err=True)
-        write = to_markdown if form == "markdown" else to_latex
-        return clean_text(write(content.tables, content.comparisons, content.curves, content.settings))
+        write, write_errors = (
+            (to_markdown, error_labels.to_markdown) if form == "markdown" else (to_latex, error_labels.to_latex)
+        )
+        text = write(content.tables, content.comparisons, content.curves, content.settings)
+        return clean_text("\n\n".join([text, *([write_errors(content.errors)] if content.errors else [])]))
     width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
     parts = []
     if content:
         parts = [to_text(content.tables, width, content.comparisons, content.curves, content.settings)]
+        parts += [error_labels.to_text(content.errors, width)] if content.errors else []
     return clean_text("\n\n".join([*parts, *([bench_text(bench)] if bench else [])]))
 
 

@@ -109,7 +109,12 @@ def to_text(messages: Sequence[Message]) -> str:
     Messages are parted by a blank line and get `User: ` or `Assistant: ` in front, unless their text already names
     its speaker. This is what a model sees without a chat template.
     """
-    return "\n\n".join([*map(_labelled, messages), "Assistant:"])
+    return f"{history_text(messages)}\n\nAssistant:"
+
+
+def history_text(messages: Sequence[Message]) -> str:
+    """Return what was said as plain text, in the form of `to_text`."""
+    return "\n\n".join(map(_labelled, messages))
 
 
 def _labelled(message: Message) -> str:

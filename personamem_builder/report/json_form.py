@@ -33,6 +33,7 @@ It has `schema_version` 1; all numbers are fractions, not percentages:
                       "mcnemar_p": float, "notes": [str],
                       "types": {QUESTION_TYPE: {"difference": ESTIMATE, "wins": int, "losses": int,
                                                 "mcnemar_p": float, "holm_p": float} | null}}],
+     "errors": ERRORS,
      "unreadable": [str]}
     ANALYSIS = {"name": str, "title": str, "unit": str, "bins": [str],
                 "series": [{"model": str, "floor": bool, "values": [ESTIMATE | null]}],
@@ -46,7 +47,7 @@ questions. `low` and `high` are the 95 % interval, null for one persona and for 
 "chance", `score` null, `floor` true). `computed` rows are in no results file. A series of an analysis has a
 value for each bin; `curves` are accuracy over
 sessions, a bin for each number of them, and `settings` the models that were run in several; `comparisons` are there
-where they were asked for. `failed_rate` is
+where they were asked for, and so is `errors`, whose form `report.error_labels` defines. `failed_rate` is
 the share of the questions asked to which no answer came: they count nowhere else, and where all failed there is no
 `overall`. `cut_rate`, `refused_rate` and `invalid_rate` are shares of the answers; `flags` names those of the four
 above 5 %. `usage` is what the answers took, see `personamem_builder.usage`, each figure over the `n` answers of which
@@ -59,6 +60,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from personamem_builder.report import error_labels
 from personamem_builder.report.breakdown import Analysis, LeftOut
 from personamem_builder.report.compare import Comparison, TypeDifference
 from personamem_builder.report.one_model import ModelSettings
@@ -90,6 +92,8 @@ def to_json(report: Report, *, with_comparisons: bool = False) -> dict[str, Any]
     form["settings"] = [_settings_to_json(model) for model in report.settings]
     if with_comparisons:
         form["comparisons"] = [_comparison_to_json(comparison) for comparison in report.comparisons]
+    if report.errors:
+        form["errors"] = error_labels.to_json(report.errors)
     return form
 
 

@@ -15,7 +15,7 @@ from generation.reading import clean_text
 from personamem_builder.drawing.png import write_png
 from personamem_builder.drawing.shapes import Drawing
 from personamem_builder.drawing.svg import page_environment, to_svg
-from personamem_builder.report import columns, draw
+from personamem_builder.report import columns, draw, error_labels
 from personamem_builder.report.breakdown import FEW, Analysis, LeftOut
 from personamem_builder.report.compare import in_words
 from personamem_builder.report.numbers import percent
@@ -100,6 +100,6 @@ def _plot(analysis: Analysis, floors: frozenset[str], titled: bool = False) -> P
 @cache
 def _environment() -> jinja2.Environment:
     environment = page_environment(Path(__file__).parent)
-    environment.globals.update(columns=columns, percent=percent, few=FEW, in_words=in_words)
+    environment.globals.update(columns=columns, error_labels=error_labels, percent=percent, few=FEW, in_words=in_words)
     environment.tests["left_out"] = lambda result: isinstance(result, LeftOut)
     return environment

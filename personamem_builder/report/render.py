@@ -156,6 +156,16 @@ def to_text(
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
 
 
+def markdown_part(name: str, chosen: Sequence[Column], below: Sequence[str]) -> str:
+    """Return a heading, a table whose first column has names, and paragraphs."""
+    return "\n\n".join([f"### {_markdown(name)}", _markdown_table(chosen, left=1), *map(_markdown, below)])
+
+
+def latex_part(name: str, chosen: Sequence[Column]) -> str:
+    """Return a table whose first column has names, after a comment that says what it is."""
+    return _latex_table(name, chosen, left=1)
+
+
 def _markdown_table(chosen: Sequence[Column], left: int = 2) -> str:
     marks = ["---"] * left + ["---:"] * (len(chosen) - left)
     lines = [[column.head for column in chosen], marks]

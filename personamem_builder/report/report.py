@@ -13,6 +13,7 @@ from personamem_builder.report.analysis import analyse, primary_score, shows_opt
 from personamem_builder.report.breakdown import TITLES, Analysis, LeftOut, ModelEntry, Result
 from personamem_builder.report.compare import Comparison, compare
 from personamem_builder.report.curve import session_curves
+from personamem_builder.report.error_labels import ErrorReport
 from personamem_builder.report.floors import compute_floors
 from personamem_builder.report.groups import RunGroup, group_runs
 from personamem_builder.report.one_model import ModelSettings, settings_of_models
@@ -53,6 +54,7 @@ class Report:
         curves: Accuracy over sessions, where there are splits of several numbers of sessions.
         settings: Models that were run in several settings.
         floors: Which series of the curves are floors.
+        errors: What went wrong in wrong answers, where files say so.
     """
 
     sections: Sequence[Section]
@@ -61,6 +63,7 @@ class Report:
     curves: Sequence[Analysis] = ()
     settings: Sequence[ModelSettings] = ()
     floors: frozenset[str] = frozenset()
+    errors: ErrorReport | None = None
 
     @property
     def tables(self) -> list[ScoreTable]:

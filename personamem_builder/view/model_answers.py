@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from generation.errors import UserError
-from generation.reading import bounded_lines, parse_json_line
 from personamem_builder.memory.controls import Full
 from personamem_builder.results.answers import ScoredAnswer
+from personamem_builder.results.responses import read_responses
 from personamem_builder.results.runs import Run
 
 _NAMED: Final = 4
@@ -119,7 +118,7 @@ def _notes(run: Run, questions: int) -> list[str]:
 
 
 def _answers(run: Run) -> dict[str, ModelAnswer]:
-    written = dict(_responses(run))
+    written = dict(read_responses(run))
     return {
         question_id: ModelAnswer(
             [_letter(answer, score) for score in run.scores],
@@ -139,27 +138,3 @@ def _letter(answer: ScoredAnswer, score: str) -> str | None:
 
 def _sayable(value: float) -> float:
     return value if math.isfinite(value) else _LOWEST
-
-
-def _responses(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield what the model wrote, by question id; `read_runs` has checked the files."""
-    predictions = run.path.with_name(f"predictions_{run.date}.jsonl")
-    if predictions.exists():
-        for line in _lines(predictions):
-            if line["task"] == run.task and isinstance(line.get("response"), str):
-                yield line["question_id"], line["response"]
-        return
-    for sample in _lines(run.path.with_name(f"samples_{run.task}_{run.date}.jsonl")):
-        if sample["filter"] != "none" and (response := _first(sample.get("resps"))) is not None:
-            yield sample["doc"]["question_id"], response
-
-
-def _first(responses: object) -> str | None:
-    """Return the text in `[["…"]]`, as lm-eval keeps responses."""
-    while isinstance(responses, list) and responses:
-        responses = responses[0]
-    return responses if isinstance(responses, str) else None
-
-
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    yield from (parse_json_line(line, f"{path}, line {number}") for number, line in bounded_lines(path))

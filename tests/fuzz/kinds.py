@@ -214,6 +214,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     "potato": Kind("reports", "ratings/user_state.json", ("study", "ratings"), JSON, (
         Command("agreement ratings/user_state.json ratings/Bob.json --key study/key.json"),
     )),
+    "error-labels": Kind("reports", "errors.csv", ("errors.csv", "personamem", "results"), CSV, (
+        Command("report results --data personamem --errors errors.csv"),
+        Command("report results --data personamem --errors errors.csv --html page.html", **_PAGE),
+    )),
     "results": Kind("reports", _RESULTS.format("results", "json"), ("results", "personamem"), JSON, _REPORT),
     "predictions": Kind(
         "reports", _RESULTS.format("predictions", "jsonl"), ("results", "personamem"), JSONL, _REPORT,

@@ -66,6 +66,8 @@ def make_all(folder: Path) -> None:
         _run("eval", "--tasks", "personamem_32k", "--model", "personamem-floor", "--model_args", f"policy={policy}",
              "--metadata", _METADATA, "--output_path", "results")  # fmt: skip
     _rename_results(folder / "results" / "personamem-floor-longest", "results")
+    _run("annotate", "personamem", "--errors", "results", "--model", "floor: longest", "--sample", "8",
+         "--out", "errors.csv")  # fmt: skip
     _run("eval", "--tasks", "personamem_32k", "--model", "dummy", "--metadata", _METADATA, "--log_samples",
          "--output_path", "logged")  # fmt: skip
     for predictions in (folder / "logged").rglob("predictions_*"):

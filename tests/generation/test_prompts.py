@@ -22,11 +22,12 @@ from generation.banks.load import load_shipped_banks
 from generation.banks.topic import TopicBank
 from generation.errors import UserError
 from generation.history_records import History
+from generation.llm.client import Request
 from generation.new_topic import OutlineReply, topic_requests
 from generation.pipeline import RunInputs
 from generation.prompts import render, template_digests
 from generation.question_plans import QuestionPlan, plan_questions
-from generation.records import QUESTION_TYPES, Persona
+from generation.records import QUESTION_TYPES, Persona, Question
 from generation.resources import data_dir
 from generation.revision import rewrite_request
 from generation.session_text import SessionReply, coverage_request, expand_request, mend_request
@@ -35,7 +36,11 @@ from generation.stages.histories import draw_history, history_request, write_his
 from generation.stages.personas import draw_personas, persona_request, write_persona
 from generation.stages.questions import QuestionReply, question_request, read_options_request, write_question
 from generation.stages.sessions import session_request, session_tasks
+from personamem_builder.annotation.errors import WrongAnswer
+from personamem_builder.annotation.judge import judge_request
+from personamem_builder.evaluation.chat import history_text
 from personamem_builder.refine.no_context import no_context_request
+from personamem_builder.schema import Message, question_columns
 
 RENDERED = Path(__file__).parent / "rendered"
 NAMES = sorted(name.removesuffix(".j2") for name in template_digests() if not name.startswith("_"))
@@ -83,12 +88,22 @@ def real_facts(work: RunInputs, user: tuple[Persona, History], plans: list[Quest
         read_options_request(question, words)[0],
         rewrite_request(question, words, faults, (0, 0)),
         no_context_request(write_question(work.client(), plans[0], banks), 0),
+        _judged(write_question(work.client(), plans[0], banks), written),
         *(question_request(plan, banks) for plan in reversed(plans)),
     ]
     outline = OutlineReply.model_validate(_outline(load_shipped_banks().topics["musicRecommendation"]))
     requests += topic_requests("listening to music", outline)
     faults = ["turns.3.user: Field required", "1f5b is told in no turn"]
     return {"repair": {"faults": faults}} | {request.template: dict(request.facts) for request in requests}
+
+
+def _judged(question: Question, session: SessionReply) -> Request:
+    said: list[Message] = []
+    for turn in session.turns[:2]:
+        said += [{"role": "user", "content": turn.user}, {"role": "assistant", "content": turn.assistant}]
+    wrong = next(letter for letter in "ab" if letter != "abcd"[question.answer_index])
+    error = WrongAnswer(question_columns(question), wrong, False, f"I choose ({wrong}).", "answered")
+    return judge_request(error, history_text(said))
 
 
 def _outline(bank: TopicBank) -> dict[str, Any]:
