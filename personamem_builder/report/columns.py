@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -96,6 +97,13 @@ def usage_columns(table: ScoreTable) -> list[Column]:
         if any(tokens):
             columns.append(Column(f"{kind} tokens", [f"{one.mean:,.0f}" if one else "-" for one in tokens]))
     return columns
+
+
+def usage_table(table: ScoreTable) -> list[Column]:
+    """Return what answers took as a table of its own: a row for each run of which it is known, whatever its scores."""
+    known = {row.label: row for row in table.rows if row.usage is not None}
+    part = replace(table, rows=list(known.values()))
+    return [name_columns(part)[0], Column("answers", [str(row.n) for row in part.rows]), *usage_columns(part)]
 
 
 def _share(row: ScoreRow, share: float, *, of_all: bool = False) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from personamem_builder.report.columns import (
@@ -28,6 +27,7 @@ from personamem_builder.report.columns import (
     summary_columns,
     title,
     usage_columns,
+    usage_table,
 )
 from personamem_builder.report.compare import Comparison, in_words
 from personamem_builder.report.table import ScoreTable
@@ -124,11 +124,14 @@ def to_text(
     # Names of models are printed as they are: no markup, no `:emoji:`.
     console = Console(file=out, width=width, color_system=None, highlight=False, markup=False, emoji=False)
     for table in tables:
-        names, parts = name_columns(table), [score_columns(table), usage_columns(table), by_type_columns(table)]
-        everything = [*names, *chain(*parts)]
+        names, scores, types = name_columns(table), score_columns(table), by_type_columns(table)
+        everything = [*names, *scores, *usage_columns(table), *types]
+        fits = _width(everything) <= width
         console.print(title(table))
-        for chosen in [everything] if _width(everything) <= width else [[*names, *part] for part in parts if part]:
+        for chosen in [everything] if fits else [[*names, *scores], [*names, *types]]:
             console.print(_grid(chosen if _width(chosen) <= width else _stack(chosen)))
+        if usage_columns(table) and not fits:
+            console.print(_grid(usage_table(table)))
         console.print(legend(table))
         for note in [*table.notes, *quoted_lines(table.quoted)]:
             console.print(f"note: {note}")
