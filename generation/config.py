@@ -39,6 +39,10 @@ FREE_SHARE: Final = 0.1
 OPTIONS: Final = 4
 """Of a question. Where the user tells one of the things that they assert, the others are told too."""
 
+MAX_GENERIC: Final = OPTIONS - 2
+"""Generic distractors of a question at most: with one more, the right option would be the only one that asserts
+anything of the user."""
+
 TRIED: Final = OPTIONS - 1
 """Items that the user has tried, of those that the options of a question about new ideas name."""
 
@@ -183,6 +187,8 @@ class Config(BaseModel):
             tells less of others, and there is more room between what is told.
         questions_per_topic: Questions of each type for each persona and topic, or as many as its history gives; 1 for
             types that are not named.
+        generic_distractors: How many of the three wrong options suit anybody and show no knowledge of the user, in
+            questions of all types but suggest_new_ideas. They can be told from the others without the history.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -205,6 +211,7 @@ class Config(BaseModel):
     questions_per_topic: dict[QuestionType, Annotated[_Whole, Field(le=_MOST)]] = Field(
         default={}, validate_default=True
     )
+    generic_distractors: _Whole = Field(default=0, ge=0, le=MAX_GENERIC)
     fillers: _Whole = Field(default=0, ge=0, le=1_000_000)
     llm: LLMConfig = LLMConfig()
 

@@ -6,8 +6,9 @@ given the four states alone each is right equally often.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Container, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from generation.history_records import Event, Mention, Preference
 from generation.records import STANCES, OptionRole
@@ -101,3 +102,20 @@ def reason_options(event: Event, beside: Iterable[Mention], given: Container[str
         if mention.reason is not None
     ]
     return [OptionPlan((event.reason,), "current"), *others]
+
+
+GENERIC: Final = OptionPlan((), "generic")
+"""A reply that suits anybody."""
+
+
+def generic_places(options: Sequence[OptionPlan], count: int, rng: random.Random) -> tuple[int, ...]:
+    """Draw the wrong options, by their indices, whose places generic ones take; the first option is right.
+
+    Sorted by what they assert, the options are the elements of the Klein four-group. Those whose difference from the
+    right one is drawn are dropped: so questions that share candidates and the generator drop the images of their right
+    options under the same permutation. What is left of all of them together are as many whole accounts of the user,
+    each of which could as well be the true one: what is missing here tells nothing about what is right there.
+    """
+    order = sorted(range(len(options)), key=lambda i: options[i].states)
+    right = order.index(0)
+    return tuple(sorted(order[right ^ step] for step in rng.sample(range(1, len(options)), count)))

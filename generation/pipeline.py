@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from generation.banks.load import Banks
 from generation.config import Config, Price
 from generation.errors import UserError
+from generation.generic_replies import GENERIC_TEMPLATE
 from generation.history_records import History
 from generation.interruption import kept_if_interrupted
 from generation.llm.backends import OFFLINE, BackendName, make_backend, parse_backend
@@ -81,6 +82,10 @@ class RunInputs(NamedTuple):
         """Return everything that shapes the records, by key."""
         draw_personas(self.config, self.banks)  # a faulty persona_source is refused before there is a folder
         config = self.config.model_dump(mode="json", exclude={"llm"})
+        others: tuple[str, ...] = _OTHER_TEMPLATES
+        if not self.config.generic_distractors:  # as in runs from before there were any
+            del config["generic_distractors"]
+            others = (*others, GENERIC_TEMPLATE)
         names = {stage: self.stage_backends.get(stage, self.backend) for stage in STAGES}
         if any(not self.backend_of(stage).is_offline for stage in STAGES):
             config["llm"] = self.config.llm.identity()
@@ -94,7 +99,7 @@ class RunInputs(NamedTuple):
             "backend": self.backend if len(set(names.values())) == 1 else names,
             **({"reader": self.reader} if self.reader else {}),
             "banks": {**self.banks.digests, **(filler_digests() if config["fillers"] else {})},
-            "templates": {n: digest for n, digest in template_digests().items() if not n.startswith(_OTHER_TEMPLATES)},
+            "templates": {n: digest for n, digest in template_digests().items() if not n.startswith(others)},
             "format_version": FORMAT_VERSION,
         }
 

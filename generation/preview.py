@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from generation.config import Config, Price
+from generation.generic_replies import GenericReply
 from generation.history_records import History
 from generation.llm.backends import parse_backend
 from generation.llm.client import MAX_REPAIRS, Client, Request
@@ -32,6 +33,7 @@ from generation.stages.personas import draw_personas, persona_request, write_per
 from generation.stages.questions import (
     QuestionReply,
     ReadOptionsReply,
+    generic_call,
     question_request,
     read_options_request,
     write_question,
@@ -217,9 +219,17 @@ def _calls(work: RunInputs) -> Iterator[_MeasuredCall]:
     readings: list[_MeasuredCall] = []
     for plan in plan_questions(config, persona, history, banks):
         request = question_request(plan, banks)
-        question, call = _written("questions", client, request, write_question, plan, banks)
-        yield call
-        readings += _question_readings(request, question)
+        yield _written("questions", client, request, write_question, plan, banks)[1]
+        reply = client.ask(request, QuestionReply)
+        readings += _question_readings(request, reply)
+        if plan.generic:
+            generic = generic_call(plan, request, reply)
+            written = client.ask(generic, GenericReply)
+            text = "\n".join(written.replies)
+            yield _MeasuredCall("questions", generic, text)
+            fault = "reply 1 is to assert nothing of the user; it was taken for something else"
+            rewriting = rewrite_request(generic, written, [fault], (0, 0))
+            readings += [_reading(request, reply), _MeasuredCall("questions", rewriting, text)]
     if not work.backend_of("questions").is_offline:
         yield from readings
     for filler in filler_tasks(config)[:10]:
@@ -266,12 +276,14 @@ def _session_readings(request: Request, session: Session) -> Iterator[_MeasuredC
     yield _MeasuredCall("sessions", mend_request(request, reply, [fault], (0, 0)), turn)
 
 
-def _question_readings(request: Request, question: Question) -> Iterator[_MeasuredCall]:
-    """Yield the calls that read the options of a question back, and mend a fault that the reader found."""
-    texts = {option.states: option.text for option in question.options}
-    reply = QuestionReply(message=question.message, options=[texts[tuple(s)] for s in request.facts["states"]])
-    reading, _, _ = read_options_request(request, reply)
+def _reading(request: Request, reply: QuestionReply) -> _MeasuredCall:
     numbers = ReadOptionsReply(numbers=list(range(1, 1 + len(reply.options))))
+    return _MeasuredCall("questions", read_options_request(request, reply)[0], json.dumps(numbers.model_dump()))
+
+
+def _question_readings(request: Request, reply: QuestionReply) -> Iterator[_MeasuredCall]:
+    """Yield the calls that read the options of a question back, and mend a fault that the reader found."""
     fault = f"option 1 does not assert its own thing ({', then '.join(request.facts['states'][0])}) and no other"
-    yield _MeasuredCall("questions", reading, json.dumps(numbers.model_dump()))
-    yield _MeasuredCall("questions", rewrite_request(request, reply, [fault], (0, 0)), _text(question))
+    yield _reading(request, reply)
+    text = "\n".join([reply.message, *reply.options])
+    yield _MeasuredCall("questions", rewrite_request(request, reply, [fault], (0, 0)), text)

@@ -12,15 +12,17 @@ from generation.banks.topic import TopicBank
 from generation.config import Config
 from generation.history_records import Event, History, TopicHistory, tried_items
 from generation.option_plans import (
+    GENERIC,
     OptionPlan,
     PreferenceState,
     course_options,
+    generic_places,
     reason_options,
     stance_options,
     value_options,
 )
 from generation.preference_plans import stereotyped
-from generation.records import QUESTION_TYPES, Motive, Persona, QuestionType
+from generation.records import GENERIC_TYPES, QUESTION_TYPES, Motive, Persona, QuestionType
 from generation.seeds import rng_for
 
 _SLOT_SHARE: Final = 0.75  # of the questions that could be about a slot or an item
@@ -36,11 +38,12 @@ class QuestionPlan(NamedTuple):
         kind: What the subject is: `slot`, `item`, `fact`, `trial` or `scenario`.
         subject: Id of the slot, kind of fact or scenario, or the item; empty for a trial.
         about: For a scenario the topic whose changes show what moves the user; else empty.
-        options: Four; the first is right.
+        options: Four; the first is right. All are put into words.
         evidence: The events that decide, in order of time.
         after_session_ids: Sessions that must lie before the question.
         before_session_id: The session that must not.
         updates_spanned: How many updates lie among the evidence.
+        generic: The wrong options, by their indices, whose places generic ones take in the end.
     """
 
     persona: Persona
@@ -54,11 +57,17 @@ class QuestionPlan(NamedTuple):
     before_session_id: str | None
     updates_spanned: int
     about: str = ""
+    generic: tuple[int, ...] = ()
 
     @property
     def persona_id(self) -> int:
         """The id of the persona."""
         return self.persona.persona_id
+
+    @property
+    def shown(self) -> list[OptionPlan]:
+        """The options as they are asked."""
+        return [GENERIC if i in self.generic else option for i, option in enumerate(self.options)]
 
 
 class _TopicContext(NamedTuple):
@@ -80,7 +89,15 @@ def plan_questions(config: Config, persona: Persona, history: History, banks: Ba
             plans += planner(context, config.questions_per_topic[question_type])
     count = config.questions_per_topic["generalize_to_new_scenarios"]
     rng = rng_for(config.seed, "questions", persona.persona_id, "generalize_to_new_scenarios")
-    return plans + _generalize(persona, history, banks, count, rng)
+    return [_with_generic(plan, config) for plan in (*plans, *_generalize(persona, history, banks, count, rng))]
+
+
+def _with_generic(plan: QuestionPlan, config: Config) -> QuestionPlan:
+    if not config.generic_distractors or plan.question_type not in GENERIC_TYPES:
+        return plan
+    subject = () if plan.kind == "scenario" else (plan.topic, plan.subject)  # scenarios share their options
+    rng = rng_for(config.seed, "generic", plan.persona_id, plan.kind, *subject)
+    return plan._replace(generic=generic_places(plan.options, config.generic_distractors, rng))
 
 
 def _plan(

@@ -21,6 +21,10 @@ QuestionType = Literal[
 QUESTION_TYPES: Final[tuple[QuestionType, ...]] = get_args(QuestionType)
 """The seven in-situ question types of the paper (arXiv 2504.14225)."""
 
+GENERIC_TYPES: Final[tuple[QuestionType, ...]] = tuple(t for t in QUESTION_TYPES if t != "suggest_new_ideas")
+"""Types that may have generic distractors: their right option asserts something of the user. An idea does not, and
+whatever suits anybody may be new to this user."""
+
 Motive = Literal["company", "calm", "thrift", "health", "curiosity", "convenience", "conscience", "mastery"]
 MOTIVES: Final[tuple[Motive, ...]] = get_args(Motive)
 """What moves people: being with others, peace, saving money, the body, the new, saving effort, doing right, skill."""
@@ -157,11 +161,12 @@ class Filler(Record):
     messages: tuple[Message, ...]
 
 
-OptionRole = Literal["current", "outdated", "never", "other", "new", "tried"]
+OptionRole = Literal["current", "outdated", "never", "other", "new", "tried", "generic"]
 """What an option asserts, against the history.
 
 `current` holds at the question point, `outdated` held before, `never` has not held; `other` is true of another change;
-the user has not tried what is `new`, and has `tried` the rest (type `suggest_new_ideas`).
+the user has not tried what is `new`, and has `tried` the rest (type `suggest_new_ideas`); what is `generic` suits
+anybody and asserts nothing.
 """
 
 
@@ -169,7 +174,7 @@ class Option(Record):
     """A candidate response.
 
     Attributes:
-        states: What it asserts, in order of time where there are several.
+        states: What it asserts, in order of time where there are several; nothing if it is generic.
         role: How that stands to the history.
         stereotypical: Whether it follows a stereotype of the user's demographics.
     """

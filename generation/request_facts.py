@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from generation.history_records import PreferenceKind, Whose
-from generation.records import Telling
+from generation.records import QuestionType, Telling
 from generation.text_checks import Speaker
 
 
@@ -127,6 +127,17 @@ class QuestionFacts(TypedDict):
     manner: str
     form: str
     meanings: dict[str, str]
+
+
+class GenericFacts(TypedDict):
+    """Facts of `generic_replies`: a question's message, and the replies whose places generic ones are to take."""
+
+    question_type: QuestionType
+    topic_label: str
+    message: str
+    replies: list[str]
+    form: str
+    max_length_ratio: float
 
 
 class FillerFacts(TypedDict):

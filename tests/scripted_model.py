@@ -33,7 +33,8 @@ class GoodModel:
         if call.request.template == "coverage":
             text = json.dumps(self._coverage(facts))
         elif call.request.template == "read_options":
-            numbers = [facts["states"].index(self._states[option]) + 1 for option in facts["options"]]
+            asserted = [self._states.get(option) for option in facts["options"]]  # a generic one asserts nothing
+            numbers = [facts["states"].index(states) + 1 if states else 0 for states in asserted]
             text = json.dumps({"numbers": numbers})
         else:
             text = self._backend.complete(call).text

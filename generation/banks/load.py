@@ -13,7 +13,7 @@ from generation.banks.bank_file import HINT, read_bank
 from generation.banks.life import LifeBank
 from generation.banks.model import BankModel
 from generation.banks.people import PeopleBank
-from generation.banks.phrases import OptionPhrases, Phrases
+from generation.banks.phrases import GenericPhrases, OptionPhrases, Phrases
 from generation.banks.scenarios import ScenarioBank
 from generation.banks.topic import TopicBank
 from generation.banks.topic_faults import Fault, bank_texts, name_places
@@ -35,6 +35,7 @@ class Banks(NamedTuple):
         voices: How users write.
         answers: Words of the options.
         digests: For each file, by the id of the topic or the file's name, the sha256 of its content (16 digits).
+        generic: Words of generic distractors; None where the configuration asks for none.
     """
 
     topics: dict[str, TopicBank]
@@ -45,6 +46,7 @@ class Banks(NamedTuple):
     voices: Voices
     answers: OptionPhrases
     digests: dict[str, str]
+    generic: GenericPhrases | None = None
 
 
 def shipped_topics() -> list[str]:
@@ -68,6 +70,8 @@ def load_banks(config: Config) -> Banks:
         _check_size(name, bank, config)
         topics[bank.id] = bank
     banks = _with_shared(topics, digests)
+    if config.generic_distractors:  # else their digest is none of the run's
+        banks = banks._replace(generic=_load(_FILES / "generic.yaml", GenericPhrases, digests))
     for name, bank in zip(config.topics, topics.values(), strict=True):
         if name.endswith(".yaml"):  # the shipped ones are tested
             _check_names(name, bank, banks)

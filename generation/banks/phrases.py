@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator
 
 from generation.banks.frames import Pair, Three
 from generation.banks.model import BankModel, PlainTemplate, Slots, Template
+from generation.records import GENERIC_TYPES, QuestionType
 
 _Labelled = Annotated[Template, AfterValidator(Slots(may=("label",)))]
 _OfPerson = Annotated[Template, AfterValidator(Slots(may=("person",)))]
@@ -88,3 +89,24 @@ class OptionPhrases(BankModel):
     recommendations: list[Template] = Field(min_length=1)
     go_by: list[Template] = Field(min_length=1)
     tails: list[Template] = Field(min_length=1)
+
+
+class GenericPhrases(BankModel):
+    """Replies that suit anybody: an opening for the type of question, a body and an ending.
+
+    Attributes:
+        openings: By type; may hold `{label}`, the topic.
+        own_bodies: Of types for which `bodies` will not do.
+    """
+
+    openings: dict[QuestionType, list[_Labelled]]
+    bodies: list[PlainTemplate] = Field(min_length=2)
+    own_bodies: dict[QuestionType, Annotated[list[PlainTemplate], Field(min_length=2)]] = Field(default={})
+    endings: list[PlainTemplate] = Field(min_length=4)
+
+    @field_validator("openings")
+    @classmethod
+    def _all_types(cls, openings: dict[QuestionType, list[str]]) -> dict[QuestionType, list[str]]:
+        if missing := [name for name in GENERIC_TYPES if len(openings.get(name, [])) < 2]:
+            raise ValueError(f"fewer than two openings for {', '.join(missing)}")
+        return openings

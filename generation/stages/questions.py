@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Final
 
 from pydantic import BaseModel
 
 from generation.banks.load import Banks
+from generation.generic_replies import GenericReply, generic_faults, generic_request, generic_wording_faults
 from generation.grammar import mentions
 from generation.llm.client import Client, Request
 from generation.question_plans import QuestionPlan
@@ -157,8 +159,13 @@ def read_options_request(request: Request, reply: QuestionReply) -> tuple[Reques
     return request._replace(template="read_options", facts=facts), options_order, states_order
 
 
-def _read_back(client: Client, request: Request, reply: QuestionReply) -> list[str]:
-    """Have the options read by somebody who does not know which is for which state."""
+def _read_back(
+    client: Client, request: Request, reply: QuestionReply, faults_of: Callable[[Sequence[int | None]], list[str]]
+) -> list[str]:
+    """Have the options read by somebody who does not know which is for which state.
+
+    `faults_of` says what is wrong, given for each option the index of the state that it was taken for, None for none.
+    """
     reading_request, options_order, states_order = read_options_request(request, reply)
 
     def check(reading: ReadOptionsReply) -> list[str]:
@@ -167,18 +174,26 @@ def _read_back(client: Client, request: Request, reply: QuestionReply) -> list[s
             return [f"there must be {count} numbers from 0 to {count}"]
         return []
 
-    names = [", then ".join(steps) for steps in request.facts["states"]]
-
     def found(reading: ReadOptionsReply) -> list[str]:
-        faults = []
-        for option, number in sorted(zip(options_order, reading.numbers, strict=True)):
-            if number == 0:
-                faults.append(f"option {option + 1} does not assert its own thing ({names[option]}) and no other")
-            elif (taken := states_order[number - 1]) != option:
-                faults.append(f"option {option + 1} is to assert: {names[option]}; it was taken for: {names[taken]}")
-        return faults
+        numbers = dict(zip(options_order, reading.numbers, strict=True))
+        return faults_of([states_order[numbers[i] - 1] if numbers[i] else None for i in range(len(numbers))])
 
     return found(client.reader.ask(reading_request, ReadOptionsReply, check, lambda reading: bool(found(reading))))
+
+
+def _misread(request: Request, taken_for: Sequence[int | None]) -> list[str]:
+    names = _names(request)
+    faults = []
+    for option, taken in enumerate(taken_for):
+        if taken is None:
+            faults.append(f"option {option + 1} does not assert its own thing ({names[option]}) and no other")
+        elif taken != option:
+            faults.append(f"option {option + 1} is to assert: {names[option]}; it was taken for: {names[taken]}")
+    return faults
+
+
+def _names(request: Request) -> list[str]:
+    return [", then ".join(steps) for steps in request.facts["states"]]
 
 
 def _ask(client: Client, request: Request) -> QuestionReply:
@@ -193,16 +208,76 @@ def _ask(client: Client, request: Request) -> QuestionReply:
     if not client.is_free_writer:
         return client.ask(request, QuestionReply, check)
     return ask_and_read_back(
-        client, request, QuestionReply, check_words, read_back=lambda reply: _read_back(client, request, reply)
+        client,
+        request,
+        QuestionReply,
+        check_words,
+        read_back=lambda reply: _read_back(client, request, reply, partial(_misread, request)),
     )
+
+
+def generic_call(plan: QuestionPlan, request: Request, reply: QuestionReply) -> Request:
+    """Return the call for the generic replies of a question that was put into words."""
+    replaced = [reply.options[i] for i in _generic_places(plan)]
+    return generic_request(request, plan.question_type, reply.message, replaced)
+
+
+def _generic_places(plan: QuestionPlan) -> list[int]:
+    """Return the places of generic options in the order of the request."""
+    order = _blind_order(plan)
+    return sorted(order.index(plan.options[i].states) for i in plan.generic)
+
+
+def _with_generic(client: Client, plan: QuestionPlan, request: Request, reply: QuestionReply) -> QuestionReply:
+    """Have generic replies written for the places of a question's options that its plan names."""
+    places = _generic_places(plan)
+    kept = [option for i, option in enumerate(reply.options) if i not in places]
+    generic = generic_call(plan, request, reply)
+    # What moves people goes by common words, which any advice may hold.
+    states = [] if plan.kind == "scenario" else request.facts["states"]
+    names = [_bare(state) for steps in states for state in steps]
+
+    def check(written: GenericReply) -> list[str]:
+        return generic_faults(written, kept, len(places), MAX_LENGTH_RATIO)
+
+    def check_words(written: GenericReply) -> list[str]:
+        return check(written) or generic_wording_faults(written, names)
+
+    def replaced(written: GenericReply) -> QuestionReply:
+        texts = dict(zip(places, written.replies, strict=True))
+        return QuestionReply(
+            message=reply.message, options=[texts.get(i, option) for i, option in enumerate(reply.options)]
+        )
+
+    def taken_for_something(taken_for: Sequence[int | None]) -> list[str]:
+        return [
+            f"reply {number} is to assert nothing of the user; it was taken for: {_names(request)[taken]}"
+            for number, place in enumerate(places, start=1)
+            if (taken := taken_for[place]) is not None
+        ]
+
+    if not client.is_free_writer:
+        return replaced(client.ask(generic, GenericReply, check))
+    written = ask_and_read_back(
+        client,
+        generic,
+        GenericReply,
+        check_words,
+        read_back=lambda written: _read_back(client, request, replaced(written), taken_for_something),
+    )
+    return replaced(written)
 
 
 def write_question(client: Client, plan: QuestionPlan, banks: Banks) -> Question:
     """Have a question put into words."""
-    reply = _ask(client, question_request(plan, banks))
+    request = question_request(plan, banks)
+    reply = _ask(client, request)
+    if plan.generic:
+        reply = _with_generic(client, plan, request, reply)
     texts = dict(zip(_blind_order(plan), reply.options, strict=True))
     options = [
-        Option(text=texts[o.states], states=o.states, role=o.role, stereotypical=o.stereotypical) for o in plan.options
+        Option(text=texts[worded.states], states=o.states, role=o.role, stereotypical=o.stereotypical)
+        for worded, o in zip(plan.options, plan.shown, strict=True)
     ]
     evidence = tuple(event.event_id for event in plan.evidence)
     question_id = content_id(

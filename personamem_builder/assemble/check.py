@@ -54,7 +54,8 @@ class Replay:
         shown = self._visible(self._topic_of.get(first, question.topic), end)
         holds = _HOLDS[question.question_type]
         for i, option in enumerate(question.options):
-            if holds(shown, question, option) != (i == question.answer_index):
+            held = option.role != "generic" and holds(shown, question, option)
+            if held != (i == question.answer_index):
                 says = "holds, but is no answer" if i != question.answer_index else "is the answer, but does not hold"
                 faults.append(f"option {i} ({'; '.join(option.states)}) {says}")
         return faults

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from functools import cache
 from typing import Final
 
 from generation.banks.load import Banks
-from generation.banks.topic import TopicBank
+from generation.banks.topic import Slot, TopicBank
 from generation.grammar import mentions, pattern
 from generation.option_plans import stance_state
 from generation.records import STANCES
@@ -87,10 +87,17 @@ class EvidenceReader:
             message: Of the user who asks.
             states: What each option asserts.
         """
-        if question_type != _REASONS:
-            return subjects(states)
-        bank = self._banks.topics[topic]
-        slots = [slot for slot in bank.slots if any(pattern(text).search(message) for text in slot.again)]
+        asserted = [*states]
+        named = subjects(asserted)
+        if question_type == _REASONS:
+            return self._values_of(topic, lambda slot: any(pattern(text).search(message) for text in slot.again))
+        if question_type in STATE_TYPES and not all(asserted):
+            # A generic option may stand in the place of what the user held before: evidence tells that too.
+            return named | self._values_of(topic, lambda slot: any(value.phrase in named for value in slot.values))
+        return named
+
+    def _values_of(self, topic: str, is_asked: Callable[[Slot], bool]) -> frozenset[str]:
+        slots = filter(is_asked, self._banks.topics[topic].slots)
         return frozenset(value.phrase for slot in slots for value in slot.values)
 
     def told(self, question_type: str, evidence: Evidence, about: Set[str]) -> tuple[str, ...]:

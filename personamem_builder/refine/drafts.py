@@ -86,7 +86,7 @@ def read_drafts(store: RunStore, work: RunInputs, made: Path) -> list[QuestionDr
 def _plan_key(plan: QuestionPlan) -> tuple[Any, ...]:
     """Return what tells a plan from all others: several of a topic may have the same subject."""
     key = STAGES["questions"].task_key(plan)
-    states = frozenset(option.states for option in plan.options)
+    states = frozenset(option.states for option in plan.shown)
     return key, tuple(e.event_id for e in plan.evidence), plan.after_session_ids, plan.before_session_id, states
 
 

@@ -39,6 +39,7 @@ _ASSERTED: Final[Mapping[str, str]] = {
     "never": "never held",
     "other": "other occasion",
     "tried": "tried before",
+    "generic": "generic",
     "current": "current",
     "new": "new",
 }
@@ -54,6 +55,7 @@ _STATES: Final = (
     "other order",
     "other occasion",
     "tried before",
+    "generic",
     "stereotype",
     "current",
     "new",

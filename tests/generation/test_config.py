@@ -158,6 +158,8 @@ def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
         (f"{PLAIN}llm: {{extra_body: {{model: x, top_k: 3, seed: 1}}}}", "model, seed: these fields are not for"),
         (f"{PLAIN}llm: {{reasoning_effort: ''}}", "llm.reasoning_effort: "),
         (f"{PLAIN}llm: {{reasoning_tokens: -1}}", "llm.reasoning_tokens: .*greater than or equal to 0"),
+        (f"{PLAIN}generic_distractors: -1", "generic_distractors: .*greater than or equal to 0"),
+        (f"{PLAIN}generic_distractors: 3", "generic_distractors: .*less than or equal to 2"),
         (f"{PLAIN}turns_per_thread: 0", "turns_per_thread: .*greater than or equal to 1"),
         (f"{PLAIN}llm: {{max_tokens: 0}}", "llm.max_tokens: .*greater than or equal to 1"),
         (f"{PLAIN}llm: {{concurrency: 0}}", "llm.concurrency: .*greater than or equal to 1"),

@@ -536,6 +536,19 @@ def test_another_configuration_is_refused_with_the_keys_that_differ(
     assert contents(copy) == contents(tiny)
 
 
+def test_generic_distractors_are_a_part_of_runs_that_have_some_and_leave_no_trace_in_others() -> None:
+    without, with_one = tiny_work().fingerprint(), work_of(Config(**_tiny(), generic_distractors=1)).fingerprint()
+    assert with_one.pop("generic_distractors") == 1
+    assert "generic_distractors" not in without
+    assert with_one.pop("banks").keys() - without.pop("banks").keys() == {"generic.yaml"}
+    assert with_one.pop("templates").keys() - without.pop("templates").keys() == {"generic_replies.j2"}
+    assert with_one == without
+
+
+def _tiny() -> dict[str, Any]:
+    return load_config(TINY).model_dump(exclude={"generic_distractors"})
+
+
 def test_texts_of_fillers_are_a_part_of_runs_that_have_some() -> None:
     files = {"fillers/mathematics.yaml", "fillers/phrases.yaml", "fillers/programming.yaml"}
     files |= {"fillers/tables.yaml", "fillers/world.yaml"}

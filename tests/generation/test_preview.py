@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from scripted_model import GoodModel
-from small_runs import make_run, tiny_work
+from small_runs import make_run, tiny_work, work_of
 
 from generation.config import LLMConfig, Price
 from generation.history_records import History
@@ -272,6 +272,21 @@ def test_the_calls_that_read_back_are_those_of_a_good_model(one_topic: RunInputs
     for template in ("coverage", "read_options"):
         assert entries[template].reply_tokens == pytest.approx(counted.reply_tokens[template], rel=0.05)
         assert entries[template].seconds == 0
+
+
+def test_generic_distractors_are_calls_of_their_own_and_read_back_too(one_topic: RunInputs) -> None:
+    work = work_of(one_topic.config.model_copy(update={"generic_distractors": 1}))
+    model = Counted(work)
+    client, config, banks = Client(model), work.config, work.banks
+    persona = write_persona(client, draw_personas(config, banks)[0])
+    history = write_history(client, draw_history(config, persona, banks))
+    for plan in plan_questions(config, persona, history, banks):
+        STAGES["questions"].write(client, banks, plan)
+    entries = by_template(estimate(work._replace(backend="openai:parrot")))
+    assert (entries["generic_replies"].calls, entries["read_options"].calls, entries["rewrite"].calls) == (6, 13, 13)
+    for template in ("generic_replies", "read_options"):
+        assert entries[template].calls == model.calls[template]
+        assert entries[template].prompt_tokens == pytest.approx(model.prompt_tokens[template], rel=0.05)
 
 
 def test_what_depends_on_the_model_is_shown_for_each_text_once_and_last(work: RunInputs) -> None:

@@ -21,6 +21,7 @@ from generation import prompts
 from generation.banks.load import load_shipped_banks
 from generation.banks.topic import TopicBank
 from generation.errors import UserError
+from generation.generic_replies import generic_request
 from generation.history_records import History
 from generation.llm.client import Request
 from generation.new_topic import OutlineReply, topic_requests
@@ -89,6 +90,7 @@ def real_facts(work: RunInputs, user: tuple[Persona, History], plans: list[Quest
         rewrite_request(question, words, faults, (0, 0)),
         no_context_request(write_question(work.client(), plans[0], banks), 0),
         _judged(write_question(work.client(), plans[0], banks), written),
+        generic_request(question, plans[0].question_type, words.message, words.options[2:]),
         *(question_request(plan, banks) for plan in reversed(plans)),
     ]
     outline = OutlineReply.model_validate(_outline(load_shipped_banks().topics["musicRecommendation"]))

@@ -13,7 +13,7 @@ from generation.config import Config
 from generation.history_records import Event, History, Preference, SessionPlan, TopicHistory, tried_items
 from generation.option_plans import PreferenceState, course_options
 from generation.question_plans import QuestionPlan, plan_questions
-from generation.records import QUESTION_TYPES, Persona
+from generation.records import GENERIC_TYPES, QUESTION_TYPES, Persona
 from generation.tokenizer import token_length
 
 User = tuple[Persona, History]
@@ -27,6 +27,15 @@ OF_STATES = (
 OF_ONE_PREFERENCE = (*OF_STATES, "revisit_reasons_behind_preference_updates")
 
 
+MANY = Config(
+    topics=TOPICS,
+    personas=40,
+    seed=5,
+    updates_per_topic=9,
+    questions_per_topic=dict.fromkeys(QUESTION_TYPES, 6) | {"suggest_new_ideas": 2},
+)
+
+
 @pytest.fixture(scope="session")
 def planned(crowd_config: Config, crowd: list[User], banks: Banks) -> list[Planned]:
     """One question of each type for each user and topic."""
@@ -36,14 +45,7 @@ def planned(crowd_config: Config, crowd: list[User], banks: Banks) -> list[Plann
 @pytest.fixture(scope="session")
 def many_planned(banks: Banks) -> list[Planned]:
     """Several questions of each type, of users whose preferences change often."""
-    config = Config(
-        topics=TOPICS,
-        personas=40,
-        seed=5,
-        updates_per_topic=9,
-        questions_per_topic=dict.fromkeys(QUESTION_TYPES, 6) | {"suggest_new_ideas": 2},
-    )
-    return [(p, h, plan) for p, h in users(config) for plan in plan_questions(config, p, h, banks)]
+    return [(p, h, plan) for p, h in users(MANY) for plan in plan_questions(MANY, p, h, banks)]
 
 
 def of(planned: list[Planned], *types: str, kind: str | None = None) -> list[Planned]:
@@ -555,3 +557,90 @@ def test_what_follows_a_stereotype_is_right_as_often_as_anything_else(planned: l
     asked = of(planned, "provide_preference_aligned_recommendations")
     right = sum(plan.options[0].stereotypical for _, _, plan in asked)
     assert binomtest(right, len(asked), 1 / 4).pvalue > 1e-4
+
+
+# --- generic distractors
+
+
+def with_generic(planned: list[Planned], count: int, banks: Banks) -> list[Planned]:
+    """Plan the questions of the same users, where some wrong options give way to generic ones."""
+    config = MANY.model_copy(update={"generic_distractors": count})
+    histories = {p.persona_id: (p, h) for p, h, _ in planned}.values()
+    return [(p, h, plan) for p, h in histories for plan in plan_questions(config, p, h, banks)]
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def generic_planned(request: pytest.FixtureRequest, many_planned: list[Planned], banks: Banks) -> list[Planned]:
+    return with_generic(many_planned, request.param, banks)
+
+
+def test_generic_options_take_the_places_of_wrong_ones_and_change_nothing_else(
+    many_planned: list[Planned], banks: Banks
+) -> None:
+    assert not any(plan.generic for _, _, plan in many_planned)
+    for count in (1, 2):
+        plans = [plan for _, _, plan in with_generic(many_planned, count, banks)]
+        assert [plan._replace(generic=()) for plan in plans] == [plan for _, _, plan in many_planned]
+        for plan in plans:
+            wanted = 0 if plan.question_type == "suggest_new_ideas" else count
+            roles = [option.role for option in plan.shown]
+            assert (roles.count("generic"), roles[0] == "generic") == (wanted, False)
+            assert {option.states for option in plan.shown if option.role == "generic"} <= {()}
+
+
+@pytest.mark.parametrize("question_type", GENERIC_TYPES)
+def test_each_of_the_sorted_options_that_are_left_is_right_equally_often(
+    generic_planned: list[Planned], question_type: str
+) -> None:
+    counts: Counter[int] = Counter()
+    asked = first_of_each_user_and_topic(of(generic_planned, question_type))
+    for plan in asked:
+        left = sorted(option.states for option in plan.shown if option.states)
+        counts[left.index(plan.options[0].states)] += 1
+    assert even(counts[rank] for rank in range(4 - len(asked[0].generic)))
+
+
+def first_of_each_user_and_topic(planned: list[Planned]) -> list[QuestionPlan]:
+    return list({(p.persona_id, plan.about or plan.topic): plan for p, _, plan in reversed(planned)}.values())
+
+
+@pytest.mark.parametrize("question_type", ["acknowledge_latest_user_preferences", "generalize_to_new_scenarios"])
+def test_what_gives_way_in_one_question_tells_nothing_about_another(
+    generic_planned: list[Planned], question_type: str
+) -> None:
+    """A reader who sees a user's other questions with the same options: what they lack most, and least, is no sign."""
+    same: dict[object, list[QuestionPlan]] = {}
+    for persona, _, plan in of(generic_planned, question_type):
+        states = frozenset(option.states for option in plan.options)
+        same.setdefault((persona.persona_id, plan.about and "scenarios", states), []).append(plan)
+    groups = [plans for plans in same.values() if len(plans) > 1]
+    assert len(groups) >= 30
+    for extreme in (max, min):
+        credits_, chances = [], []
+        for plans in groups:
+            for plan in plans:
+                left = [option.states for option in plan.shown if option.states]
+                seen = Counter(o.states for other in plans if other is not plan for o in other.shown)
+                counts = [seen[states] for states in left]
+                best = extreme(counts)
+                credits_.append((counts[left.index(plan.options[0].states)] == best) / counts.count(best))
+                chances.append(1 / len(left))
+        assert abs(sum(credits_) - sum(chances)) < 4 * (0.25 * len(credits_)) ** 0.5
+
+
+def test_questions_about_one_thing_lose_the_same_account(generic_planned: list[Planned]) -> None:
+    """What gives way for a right option, has that option give way where it is itself right, so accounts stay whole."""
+    partners: dict[object, dict[tuple[str, ...], set[tuple[str, ...]]]] = {}
+    for persona, _, plan in generic_planned:
+        if plan.generic:
+            about = "" if plan.kind == "scenario" else plan.subject
+            key = (persona.persona_id, about, frozenset(option.states for option in plan.options))
+            gone = {plan.options[i].states for i in plan.generic}
+            assert partners.setdefault(key, {}).setdefault(plan.options[0].states, gone) == gone
+    met = 0
+    for of_right in partners.values():
+        for right, gone in of_right.items():
+            for other in gone & of_right.keys():
+                assert right in of_right[other]
+                met += 1
+    assert met >= 20

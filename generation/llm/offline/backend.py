@@ -10,7 +10,7 @@ from typing import Any, Final
 from generation.banks.load import Banks
 from generation.llm.client import Call, Completion
 from generation.llm.offline.fillers import filler
-from generation.llm.offline.question_words import QUESTION_WRITERS
+from generation.llm.offline.question_words import QUESTION_WRITERS, generic_replies
 from generation.llm.offline.session_words import session_reply
 from generation.request_facts import FillerFacts, HistoryFacts, PersonaFacts
 from generation.seeds import rng_for
@@ -59,5 +59,6 @@ _WRITERS: Final[dict[str, _Writer]] = {
     "general_history": _write_general_history,
     "session": session_reply,
     "filler": _write_filler,
+    "generic_replies": generic_replies,
     **QUESTION_WRITERS,
 }

@@ -1,15 +1,15 @@
-"""Words for questions: one message, and one form for all four options."""
+"""Words for questions: one message, one form for all four options; and generic replies for some of their places."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import product
 from typing import Final
 
 from generation.banks.load import Banks
 from generation.grammar import expand
-from generation.request_facts import QuestionFacts
+from generation.request_facts import GenericFacts, QuestionFacts
 from generation.tokenizer import token_length
 
 _STEPS: Final = {
@@ -17,6 +17,7 @@ _STEPS: Final = {
     3: "at first {0}, after that {1}, and by now {2}",
     4: "at first {0}, after that {1}, later on {2}, and by now {3}",
 }
+_TRIES: Final = 300  # combinations of sentences, of which the one of the best length is taken
 _STANCE_WORDS: Final = {"like": "a pleasure", "dislike": "a burden"}
 
 
@@ -134,3 +135,47 @@ QUESTION_WRITERS: Final = {
     "generalize_to_new_scenarios": _writer(_generalize),
 }
 """For each question type, what writes its words from the facts of a request."""
+
+
+def generic_replies(facts: GenericFacts, banks: Banks, rng: random.Random, seed: int) -> dict[str, object]:
+    """Write generic replies, each as long as the one whose place it takes, of sentences of their own."""
+    phrases = banks.generic
+    assert phrases is not None, "the configuration asks for no generic distractors"
+    kind = facts["question_type"]
+    openings, bodies = phrases.openings[kind], phrases.own_bodies.get(kind, phrases.bodies)
+    shuffled = [rng.sample(part, len(part)) for part in (openings, bodies)]
+    count = len(facts["replies"])
+    written: list[str] = []
+    for number, replaced in enumerate(facts["replies"]):
+        # Two replies to a message differ in their opening and their body.
+        parts = [*(part[number::count] for part in shuffled), phrases.endings]
+        written.append(_as_long_as(replaced, parts, banks.answers.tails, facts["topic_label"], rng, written))
+    return {"replies": written}
+
+
+def _as_long_as(
+    text: str,
+    parts: Sequence[Sequence[str]],
+    tails: Sequence[str],
+    label: str,
+    rng: random.Random,
+    taken: Collection[str],
+) -> str:
+    """Return sentences, at best one of each part, and perhaps tails, with as many tokens as a text, or nearly.
+
+    What is `taken` is not said again.
+    """
+    length = token_length(text)
+    best, least = "", length
+    for _ in range(_TRIES):
+        opening, body, ending = map(rng.choice, parts)
+        whole = (opening, body, ending, *rng.sample(list(tails), min(2, len(tails))))
+        short = ((opening, ending), tuple(rng.sample(parts[-1], 2)), (opening,), (ending,))
+        for chosen in (*(whole[:end] for end in range(2, 1 + len(whole))), *short):
+            candidate = expand(" ".join(chosen), rng, label=label)
+            distance = abs(token_length(candidate) - length)
+            if candidate not in taken and (distance < least or not best):
+                best, least = candidate, distance
+        if least == 0:
+            break
+    return best

@@ -22,7 +22,7 @@ from generation.banks.topic_faults import bad_prose, frame_faults
 from generation.config import Config
 from generation.grammar import TemplateError, expand, mentions, parse, slot_names, without_details
 from generation.lives import draw_life
-from generation.records import MOTIVES
+from generation.records import GENERIC_TYPES, MOTIVES
 
 FILES = Path(generation.banks.load.__file__).parent / "files"
 
@@ -270,6 +270,16 @@ def test_the_two_stances_of_a_pair_use_the_same_words_but_for_the_stance() -> No
             )
             assert len(like) == len(dislike)
             assert 1 <= sum(a != b for a, b in zip(like, dislike, strict=True)) <= 2
+
+
+def test_generic_replies_have_at_least_a_dozen_forms_a_type_and_plain_english() -> None:
+    generic = load_banks(Config(topics=("writing",), generic_distractors=1)).generic
+    assert generic is not None
+    for question_type in GENERIC_TYPES:
+        bodies = generic.own_bodies.get(question_type, generic.bodies)
+        assert len(generic.openings[question_type]) * len(bodies) >= 36, question_type
+    assert len(generic.endings) >= 6
+    assert [f"{fault.place}: {fault.message}" for fault in bad_prose(generic)] == []
 
 
 def test_scenarios_differ_in_their_advice_alone() -> None:

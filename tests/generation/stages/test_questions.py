@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 from small_banks import TOPICS, FreeWriter, ScriptedBackend, even, users
 
-from generation.banks.load import Banks
+from generation.banks.load import Banks, load_banks
 from generation.config import Config
+from generation.generic_replies import GenericReply, generic_wording_faults
 from generation.grammar import mentions
 from generation.llm.client import Client, ReplyError
 from generation.llm.offline.backend import OfflineBackend
 from generation.prompts import render
 from generation.question_plans import QuestionPlan, plan_questions
-from generation.records import QUESTION_TYPES, Question
+from generation.records import GENERIC_TYPES, QUESTION_TYPES, Question
 from generation.stages.questions import (
     MAX_LENGTH_RATIO,
     QuestionReply,
@@ -436,3 +437,111 @@ def test_recommendations_do_not_name_the_value_that_they_fit(written: Written) -
         if question.question_type == "provide_preference_aligned_recommendations":
             for option in question.options:
                 assert not any(mentions(option.text.lower(), o.states[0].lower()) for o in question.options)
+
+
+# --- generic distractors
+
+GENERIC = CONFIG.model_copy(update={"generic_distractors": 2, "personas": 8})
+
+
+@pytest.fixture(scope="module")
+def generic_banks() -> Banks:
+    return load_banks(GENERIC)
+
+
+@pytest.fixture(scope="module")
+def generic_plans(generic_banks: Banks) -> list[QuestionPlan]:
+    return [p for user, h in users(GENERIC) for p in plan_questions(GENERIC, user, h, generic_banks)]
+
+
+def test_a_question_with_generic_options_is_that_without_but_for_these(
+    generic_plans: list[QuestionPlan], generic_banks: Banks
+) -> None:
+    client = Client(OfflineBackend(generic_banks, CONFIG.seed))
+    for plan in generic_plans:
+        without = write_question(client, plan._replace(generic=()), generic_banks)
+        question = write_question(client, plan, generic_banks)
+        assert question.message == without.message
+        texts = {option.text: option for option in without.options}
+        generic = [option for option in question.options if option.role == "generic"]
+        assert len(generic) == len(plan.generic)
+        assert all(texts[option.text] == option for option in question.options if option.role != "generic")
+        assert question.options[question.answer_index] == without.options[without.answer_index]
+        assert (question.question_id == without.question_id) == (not generic)
+        assert {(option.states, option.stereotypical) for option in generic} <= {((), False)}
+        lengths = [token_length(option.text) for option in question.options]
+        assert max(lengths) <= MAX_LENGTH_RATIO * min(lengths)
+        names = [state.split(": ")[-1] for option in plan.options for state in option.states]
+        assert generic_wording_faults(GenericReply(replies=[option.text for option in generic]), names) == []
+
+
+def test_generic_options_have_many_forms_and_no_length_of_their_own(
+    generic_plans: list[QuestionPlan], generic_banks: Banks
+) -> None:
+    client = Client(OfflineBackend(generic_banks, CONFIG.seed))
+    longer = shorter = 0
+    for question_type in GENERIC_TYPES:
+        plans = of(generic_plans, question_type)
+        questions = [write_question(client, plan, generic_banks) for plan in plans]
+        generic = [option.text for q in questions for option in q.options if option.role == "generic"]
+        assert len(set(generic)) >= 0.9 * len(generic)
+        assert len({text.split()[0] for text in generic}) >= 5
+        for question in questions:
+            kept = [token_length(o.text) for o in question.options if o.role != "generic"]
+            own = [token_length(o.text) for o in question.options if o.role == "generic"]
+            longer += sum(length > max(kept) for length in own)
+            shorter += sum(length < min(kept) for length in own)
+    asked = 2 * sum(bool(plan.generic) for plan in generic_plans)
+    assert longer + shorter < 0.55 * asked  # two of four drawn alike lie outside the other two about half the time
+
+
+TEXTS = (
+    "Most people would begin with a short list of what matters today.",
+    "There is often more than one good answer to things like that.",
+)
+
+
+def spoken(text: str) -> str:
+    return f"I would say that {text} is a way to go on from here."
+
+
+def test_a_model_is_asked_for_generic_options_and_they_are_read_back(
+    generic_plans: list[QuestionPlan], generic_banks: Banks
+) -> None:
+    plan = next(plan for plan in generic_plans if plan.generic)
+    words = {"message": MESSAGE, "options": [spoken(text) for text in ("red", "green", "blue", "grey")]}
+    states = question_request(plan, generic_banks).facts["states"]
+
+    def number(option: str, facts: Mapping[str, Any]) -> int:
+        return 1 + facts["states"].index(states[words["options"].index(option)]) if option in words["options"] else 0
+
+    seen = []
+
+    def wary(facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Take the first generic options for something once."""
+        seen.append(facts["options"])
+        numbers = [number(option, facts) for option in facts["options"]]
+        return {"numbers": [n or 1 for n in numbers] if len(seen) == 2 else numbers}
+
+    knowing = ["As you told me, a list is what you need at first.", TEXTS[1]]
+    others = [text.replace("often", "always").replace("Most", "Many") for text in TEXTS]
+    writer = FreeWriter(
+        **{
+            plan.question_type: [words],
+            "generic_replies": [{"replies": knowing}, {"replies": list(TEXTS)}],
+            "rewrite": [{"replies": others}],
+            "read_options": [wary],
+        }
+    )
+    question = write_question(Client(writer), plan, generic_banks)
+    assert {option.text for option in question.options if option.role == "generic"} == set(others)
+    prompt, repair = writer.asked("generic_replies")
+    gone = [words["options"][states.index(list(plan.options[i].states))] for i in plan.generic]
+    kept = set(words["options"]) - set(gone)
+    assert all(text in prompt for text in (MESSAGE, *gone))
+    assert not any(text in prompt for text in kept), "who writes them does not see the right option"
+    assert "reply 1 speaks as if it knew the user ('you told')" in repair
+    faults = re.findall(r"^- (.*)", writer.asked("rewrite")[0], re.MULTILINE)
+    assert [re.sub("for: .*", "for", fault) for fault in faults if fault.startswith("reply ")] == [
+        f"reply {n} is to assert nothing of the user; it was taken for" for n in (1, 2)
+    ]

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_contexts import Reader, whole, wordless
 
-from generation.records import QUESTION_TYPES, Question
+from generation.records import GENERIC_TYPES, QUESTION_TYPES, Option, Question
 from personamem_builder.assemble.check import Replay
 from personamem_builder.assemble.layout import Layout
 from personamem_builder.assemble.place import place_questions
@@ -65,6 +65,17 @@ def test_a_swapped_gold(question_type: str) -> None:
             assert len(found) == 2
             assert any(f.startswith(f"option {gold} ") and f.endswith("holds, but is no answer") for f in found)
             assert any(f.startswith(f"option {wrong} ") and f.endswith("but does not hold") for f in found)
+
+
+@pytest.mark.parametrize("question_type", GENERIC_TYPES)
+def test_a_generic_option_never_holds(question_type: str) -> None:
+    for a in asked(question_type):
+        generic = Option(text="That depends.", states=(), role="generic")
+        gold = a[2].answer_index
+        for place in range(4):
+            options = [generic if i == place else option for i, option in enumerate(a[2].options)]
+            says = [f"option {gold} () is the answer, but does not hold"] if place == gold else []
+            assert faults(a, options=tuple(options)) == says
 
 
 @pytest.mark.parametrize("question_type", QUESTION_TYPES)

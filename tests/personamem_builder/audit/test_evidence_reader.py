@@ -14,7 +14,17 @@ from generation.banks.load import load_shipped_banks
 from generation.banks.topic import Reasons, TopicBank
 from generation.grammar import expand
 from generation.llm.offline.told_words import ToldWords
-from generation.records import MOTIVES, QUESTION_TYPES, STANCES, TELLINGS, Motive, Question, Session
+from generation.records import (
+    GENERIC_TYPES,
+    MOTIVES,
+    QUESTION_TYPES,
+    STANCES,
+    TELLINGS,
+    Motive,
+    Option,
+    Question,
+    Session,
+)
 from generation.store import RunStore
 from personamem_builder.audit.evidence_reader import STATE_TYPES, EvidenceReader, holds
 
@@ -73,6 +83,20 @@ def test_two_options_that_fit_are_no_answer(reader: EvidenceReader, asked: Asked
         texts = [question.options[question.answer_index].text] * 2
         found = reader.answer(question.question_type, question.topic, question.message, texts, evidence)
         assert found is None
+
+
+def test_evidence_of_what_no_option_asserts_any_more_leaves_the_answer(reader: EvidenceReader, asked: Asked) -> None:
+    """A generic option may have taken the place of any wrong one, of what the user held before too."""
+    outdated = 0
+    for question, evidence in asked:
+        if question.question_type in GENERIC_TYPES:
+            for wrong in {0, 1, 2, 3} - {question.answer_index}:
+                options = list(question.options)
+                outdated += options[wrong].role == "outdated"
+                options[wrong] = Option(text="That depends on the day.", states=(), role="generic")
+                with_generic = question.model_copy(update={"options": tuple(options)})
+                assert answer(reader, with_generic, evidence) == question.answer_index
+    assert outdated
 
 
 @pytest.mark.slow

@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from official_splits import official_questions
+from scipy.stats import binomtest
+from small_banks import TOPICS, users
 
+from generation.banks.load import load_banks
+from generation.config import Config
+from generation.llm.client import Client
+from generation.llm.offline.backend import OfflineBackend
+from generation.question_plans import plan_questions
+from generation.stages.questions import write_question
 from personamem_builder.audit.records import AuditedSplit, Finding
 from personamem_builder.audit.surface import surface_findings
+from personamem_builder.schema import question_columns
 
 TEXTS = (
     "Plan a garden with a plum tree",
@@ -169,3 +178,20 @@ def test_other_rules_on_the_official_release(
     for letter, count in zip("abcd", golds, strict=True):
         finding = found[f"position_{letter}", "all"]
         assert finding.value == pytest.approx(count / finding.n)
+
+
+# --- generic distractors
+
+
+@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 2])
+def test_what_generic_distractors_open_is_the_chance_among_the_options_that_assert_something(count: int) -> None:
+    """They are unlike the other options, so the option that is most like the others is never one of them."""
+    config = Config(topics=TOPICS, personas=12, seed=3, generic_distractors=count)
+    banks = load_banks(config)
+    client = Client(OfflineBackend(banks, config.seed))
+    plans = [plan for p, h in users(config) for plan in plan_questions(config, p, h, banks) if plan.generic]
+    rows: Any = [question_columns(write_question(client, plan, banks)) for plan in plans]
+    finding = find(rows, "surface.central")
+    assert finding.low is not None
+    assert finding.low > 0.25
+    assert binomtest(round(finding.value * len(rows)), len(rows), 1 / (4 - count)).pvalue > 1e-3

@@ -154,6 +154,8 @@ def test_an_option_is_called_by_how_it_stands_to_the_truth():
     assert [asserted(row, i) for i in range(4)] == ["right", "outdated", "never held", "other occasion"]
     marked = row | {"option_stereotypical": [True, True, False, False]}
     assert [asserted(marked, i) for i in range(2)] == ["right", "stereotype"]
+    generic = question(option_roles=["current", "generic", "never", "never"])
+    assert [asserted(generic, i) for i in range(2)] == ["right", "generic"]
     ideas = question(option_roles=["tried", "new", "tried", "tried"], answer_index=1)
     assert [asserted(ideas, i) for i in range(2)] == ["tried before", "right"]
     orders = [["A", "B"], ["B", "A"], ["A", "C"], ["C", "D"]]
