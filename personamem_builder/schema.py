@@ -139,6 +139,8 @@ class Prediction(TypedDict):
     prompt_tokens: NotRequired[int | None]
     reply_tokens: NotRequired[int | None]
     cached_tokens: NotRequired[int | None]
+    # Of letters that such an endpoint scored: the probability that is on none of them.
+    unseen: NotRequired[float]
 
 
 _LABEL = re.compile(r"^\(([a-z])\) ")

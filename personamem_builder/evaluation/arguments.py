@@ -19,7 +19,7 @@ from personamem_builder.build.on_demand import recipe_of
 from personamem_builder.evaluation.journal import FILE_NAME
 from personamem_builder.evaluation.journal_lm import is_key_name
 from personamem_builder.evaluation.task_names import check_one_split, choose_tasks
-from personamem_builder.evaluation.window import no_loglikelihood, scores_no_loglikelihood
+from personamem_builder.evaluation.window import no_loglikelihood, scores_letters, scores_no_loglikelihood
 from personamem_builder.evaluation.wrapped_lm_eval import EvaluationRun
 
 _OUTPUT: Final = "results"
@@ -60,7 +60,9 @@ def prepare(args: Namespace) -> EvaluationRun:
     if scores_no_loglikelihood(model):
         _check_key(model)
         for task, kind in chosen.output_types.items():
-            if kind in ("multiple_choice", "loglikelihood", "loglikelihood_rolling"):
+            if kind in ("multiple_choice", "loglikelihood", "loglikelihood_rolling") and not (
+                scores_letters(model) and "_letters" in task
+            ):
                 raise no_loglikelihood(config.model, task)
         if not config.apply_chat_template:
             args.apply_chat_template = True

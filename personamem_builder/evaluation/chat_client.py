@@ -7,7 +7,7 @@ import queue
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -29,6 +29,7 @@ from generation.llm.replies import ChatReply, RequestFailure, spoken
 from generation.llm.request_fields import RequestFields, refused_temperature
 from generation.progress import Waiting
 from generation.redaction import redact
+from personamem_builder.evaluation.letters import TokenChoice
 from personamem_builder.evaluation.measured_chat import send_measured
 from personamem_builder.evaluation.responses import Reply
 
@@ -73,12 +74,23 @@ class Endpoint:
 class _QuestionResult(NamedTuple):
     """What came of a question: the reply, be it a failure, and where its text is still to be cut.
 
-    `error` says, for a failure, what is wrong with the endpoint if it never answered.
+    `error` says, for a failure, what is wrong with the endpoint if it never answered. `tokens` are those of the reply,
+    where their log-probabilities were asked for and given.
     """
 
     reply: Reply
     stops: list[str]
     error: UserError | None = None
+    tokens: Sequence[TokenChoice] | None = None
+
+
+class Answered(NamedTuple):
+    """A question's number, its reply, where to cut its text, and the tokens of the reply, see `_QuestionResult`."""
+
+    number: int
+    reply: Reply
+    stops: list[str]
+    tokens: Sequence[TokenChoice] | None = None
 
 
 class ChatClient:
@@ -103,8 +115,8 @@ class ChatClient:
         self._done = self._total = 0
         self._waiting = Waiting(endpoint.address.place, clock, lambda: f"{self._done:,} of {self._total:,} done")
 
-    def ask_all(self, count: int, payload: Callable[[int], Payload]) -> Iterator[tuple[int, Reply, list[str]]]:
-        """Yield the number of each question, its reply, and where to cut its text, as they come.
+    def ask_all(self, count: int, payload: Callable[[int], Payload]) -> Iterator[Answered]:
+        """Yield what came of each question, as it comes.
 
         The requests are made by threads that nobody waits for, so that what stops the program stops it at once.
         `payload` gives the request of a question by its number, when its turn comes.
@@ -132,7 +144,7 @@ class ChatClient:
         workers: int,
         tasks: queue.SimpleQueue[int | None],
         results: queue.SimpleQueue[tuple[int, _QuestionResult | BaseException]],
-    ) -> Iterator[tuple[int, Reply, list[str]]]:
+    ) -> Iterator[Answered]:
         sent = under_way = failed_in_a_row = 0
         doubt: UserError | None = None
         while True:
@@ -153,13 +165,13 @@ class ChatClient:
                 doubt = None
             elif doubt is None:
                 doubt = asked.error
-            yield number, asked.reply, asked.stops
+            yield Answered(number, asked.reply, asked.stops, asked.tokens)
             last = asked.reply
         if doubt is not None:
             raise doubt
         for number in range(sent, count):
             reason = f"not asked, since {failed_in_a_row} questions in a row failed, the last: {last.finish_reason}"
-            yield number, Reply("", "failed", reason), []
+            yield Answered(number, Reply("", "failed", reason), [])
 
     def _work(
         self,
@@ -183,14 +195,17 @@ class ChatClient:
         patience = _PATIENCE
         while True:
             fields = self._fields
-            result, usage = send_measured(
+            result, usage, tokens = send_measured(
                 endpoint.address, fields.of(payload), endpoint.headers, endpoint.timeout, endpoint.context, self._clock
             )
             if isinstance(result, ChatReply):
                 if result.outcome != "failed":
                     self._answered = True
                     return _QuestionResult(
-                        Reply(result.text, result.outcome, result.finish_reason, usage), fields.stops(payload)
+                        Reply(result.text, result.outcome, result.finish_reason, usage),
+                        fields.stops(payload),
+                        None,
+                        tokens,
                     )
                 problem, asked = result.problem, 0.0
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import ssl
 from collections.abc import Sequence
 from functools import cached_property
@@ -19,9 +20,12 @@ from generation.http import PrivateHeaders, address_of, is_header_value, trusted
 from generation.llm.chat_request import EndpointLabels
 from generation.llm.endpoint import DEFAULT_TIMEOUT
 from generation.progress import track
-from personamem_builder.evaluation.chat_client import MOST_AT_ONCE, ChatClient, Endpoint
-from personamem_builder.evaluation.responses import Reply
+from personamem_builder.evaluation.chat_client import MOST_AT_ONCE, Answered, ChatClient, Endpoint
+from personamem_builder.evaluation.letters import MOST_TOKENS, TOP, letter_scores
+from personamem_builder.evaluation.responses import LetterAnswer, Reply
+from personamem_builder.schema import option_index
 
+_LABEL: Final = re.compile(r"\s*\(([a-z])\)")
 _MOST_TRIES: Final = 1000
 _LONGEST_TIMEOUT: Final = 86_400
 
@@ -50,6 +54,11 @@ class _ClientModel(TemplateAPI):
         _check("timeout", timeout, 0.001, _LONGEST_TIMEOUT)
         super().__init__(base_url=base_url, num_concurrent=num_concurrent, max_retries=max_retries, **kwargs)
         self.timeout = timeout
+
+    @property
+    def MULTIMODAL(self) -> bool:
+        """Not there: this model takes text only. Of those that take images lm-eval copies the samples, types lost."""
+        raise AttributeError("MULTIMODAL")
 
     @cached_property
     def _client(self) -> ChatClient:
@@ -107,7 +116,7 @@ class _ClientModel(TemplateAPI):
         replies: dict[int, Reply] = {}
         found = self._client.ask_all(len(requests), lambda number: self._payload(*requests[number].args))
         what = f"asking {self._endpoint.address.place}"
-        for number, reply, stops in found if disable_tqdm else track(found, what, len(requests)):
+        for number, reply, stops, _ in found if disable_tqdm else track(found, what, len(requests)):
             replies[number] = self._finished(reply, stops)
             if reply.outcome != "failed":
                 self.cache_hook.add_partial("generate_until", requests[number].args, replies[number])
@@ -132,6 +141,17 @@ class _ClientModel(TemplateAPI):
         return Reply(whole, outcome, reply.finish_reason, reply.usage)
 
 
+def _letter(label: str) -> int:
+    """Return the number of an option by its label."""
+    found = _LABEL.fullmatch(label)
+    if found is None:
+        raise UserError(
+            f"a chat endpoint scores letters of shown options only, and no text such as {label[:40]!r}",
+            "use a task with _letters or _generate",
+        )
+    return option_index(found[1])
+
+
 def _check(name: str, value: Any, least: float, most: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
         raise UserError(f"{name}={value} in the model's arguments", f"give a number from {least:g} to {most:,}")
@@ -141,11 +161,65 @@ def _check(name: str, value: Any, least: float, most: float) -> None:
 class ChatEndpoint(_ClientModel, LocalChatCompletion):
     """`local-chat-completions` with our client.
 
-    It leaves out what is null or empty, such as `seed` after `--gen_kwargs '{"seed": null}'`.
+    It leaves out what is null or empty, such as `seed` after `--gen_kwargs '{"seed": null}'`. Where the endpoint gives
+    log-probabilities (`top_logprobs` of each token), it scores the letters of shown options too.
     """
 
+    scores_letters = True
     _key_name = "OPENAI_API_KEY"
     _path = "/v1/chat/completions"
+
+    def __init__(self, base_url: str | None = None, *, top_logprobs: int = TOP, **kwargs: Any) -> None:
+        _check("top_logprobs", top_logprobs, 1, TOP)
+        super().__init__(base_url, **kwargs)
+        self._top = top_logprobs
+
+    def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[LetterAnswer]:
+        """Score the letters of shown options: one request a question, whatever the number of its options.
+
+        Raises:
+            UserError: A continuation is no letter, or the endpoint gives no log-probabilities.
+        """
+        questions: dict[str, list[int]] = {}
+        for index, request in enumerate(requests):
+            questions.setdefault(request.args[0].prompt, []).append(index)
+        groups = list(questions.values())
+        payloads = [self._letters_payload(requests[own[0]].args[0]) for own in groups]
+        answers: dict[int, LetterAnswer] = {}
+        found = self._client.ask_all(len(groups), payloads.__getitem__)
+        what = f"asking {self._endpoint.address.place}"
+        for one in found if disable_tqdm else track(found, what, len(groups)):
+            own = groups[one.number]
+            for index, answer in zip(own, self._letters(one, [requests[i].args[1] for i in own]), strict=True):
+                answers[index] = answer
+                if answer.outcome != "failed":
+                    self.cache_hook.add_partial("loglikelihood", requests[index].args, answer)
+        return [answers[index] for index in range(len(requests))]
+
+    def _letters_payload(self, prompt: Any) -> dict[str, Any]:
+        settings = {"max_gen_toks": MOST_TOKENS, "temperature": 0, "logprobs": True, "top_logprobs": self._top}
+        return self._payload(prompt, settings)
+
+    def _letters(self, answered: Answered, labels: Sequence[str]) -> list[LetterAnswer]:
+        """Return an answer for each label, such as ` (a)`."""
+        reply, tokens = answered.reply, answered.tokens
+        if reply.outcome in ("failed", "refused"):
+            return [LetterAnswer(0.0, False, 0.0, reply.outcome, reply.finish_reason, reply.usage) for _ in labels]
+        if tokens is None:
+            raise UserError(
+                f"{self._endpoint.named.at} gives no log-probabilities (`logprobs`) for {self.model}, so that letters "
+                "cannot be scored",
+                "use the task with _generate in place of _letters",
+            )
+        letters = [_letter(label) for label in labels]
+        scores = letter_scores(tokens, 1 + max(letters))
+        best = max(scores.logprobs)
+        return [
+            LetterAnswer(
+                scores.logprobs[letter], scores.logprobs[letter] == best, scores.unseen, "answered", "", reply.usage
+            )
+            for letter in letters
+        ]
 
 
 @register_model("personamem-anthropic")

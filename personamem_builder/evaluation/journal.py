@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from generation.errors import UserError
 from generation.llm.cache import ReplyCache
-from personamem_builder.evaluation.responses import LogLikelihood, Reply
+from personamem_builder.evaluation.responses import LetterAnswer, LogLikelihood, Reply
 from personamem_builder.usage import AnswerUsage
 
 FILE_NAME: Final = "answers.sqlite"
@@ -71,6 +71,17 @@ def _encoded(answer: Any) -> Any:
         return None if answer.outcome == "failed" else kept
     if isinstance(answer, str):
         return answer or None
+    if isinstance(answer, LetterAnswer):
+        if answer.outcome == "failed":
+            return None
+        known = {name: value for name, value in answer.usage._asdict().items() if value is not None}
+        return {
+            "logprob": answer[0],
+            "is_greedy": answer[1],
+            "unseen": answer.unseen,
+            "outcome": answer.outcome,
+            **known,
+        }
     if isinstance(answer, LogLikelihood):
         return {"token_logprobs": answer.token_logprobs, "is_greedy": bool(answer[1])}
     if isinstance(answer, tuple) and len(answer) == 2:
@@ -82,14 +93,20 @@ def _decoded(form: Any) -> Any:
     if isinstance(form, dict):
         if "token_logprobs" in form:
             return LogLikelihood([float(value) for value in form["token_logprobs"]], bool(form["is_greedy"]))
-        # Journals of earlier versions do not say what an answer took.
-        seconds, *tokens = (form.get(name) for name in AnswerUsage._fields)
-        usage = AnswerUsage(
-            None if seconds is None else float(seconds), *(None if count is None else int(count) for count in tokens)
-        )
-        return Reply(form["text"], form["outcome"], form["finish_reason"], usage)
+        if "logprob" in form:
+            logprob, unseen = float(form["logprob"]), float(form["unseen"])
+            return LetterAnswer(logprob, bool(form["is_greedy"]), unseen, form["outcome"], "", _usage(form))
+        return Reply(form["text"], form["outcome"], form["finish_reason"], _usage(form))
     if isinstance(form, list):
         return float(form[0]), bool(form[1])
     if not isinstance(form, str | float):
         raise TypeError(f"{form!r} has the form of none")
     return form
+
+
+def _usage(form: dict[str, Any]) -> AnswerUsage:
+    """Return what an answer took; journals of earlier versions do not say it."""
+    seconds, *tokens = (form.get(name) for name in AnswerUsage._fields)
+    return AnswerUsage(
+        None if seconds is None else float(seconds), *(None if count is None else int(count) for count in tokens)
+    )

@@ -19,7 +19,7 @@ from typing import Any, Final
 from generation.errors import UserError
 from generation.redaction import redact_data
 from personamem_builder.evaluation.journal import MISSING, Journal
-from personamem_builder.evaluation.responses import Reply
+from personamem_builder.evaluation.responses import LetterAnswer, Reply
 
 _log = logging.getLogger("lm_eval.personamem")
 
@@ -139,7 +139,7 @@ class JournalLM:
         failed = [
             (request.task_name, answer.finish_reason)
             for request, answer in zip(requests, answers, strict=True)
-            if isinstance(answer, Reply) and answer.outcome == "failed"
+            if isinstance(answer, Reply | LetterAnswer) and answer.outcome == "failed"
         ]
         self.asked += len(requests)
         self.failed += [reason for _, reason in failed]

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from generation.http import Address, HttpError, Redirected, Unreachable, body_as_json, post
 from generation.llm.replies import ChatReply, RequestFailure, error_body, read_reply
+from personamem_builder.evaluation.letters import TokenChoice, read_choices
 from personamem_builder.usage import AnswerUsage
 
 _MOST_TOKENS: Final = 10_000_000
+
+
+class Measured(NamedTuple):
+    """What came of a request: of a failure nothing more is known.
+
+    Attributes:
+        tokens: Of a reply whose log-probabilities were asked for, where the endpoint gave them.
+    """
+
+    result: ChatReply | RequestFailure
+    usage: AnswerUsage = AnswerUsage()
+    tokens: Sequence[TokenChoice] | None = None
 
 
 def send_measured(
@@ -21,21 +34,22 @@ def send_measured(
     timeout: float,
     context: ssl.SSLContext | None,
     clock: Callable[[], float],
-) -> tuple[ChatReply | RequestFailure, AnswerUsage]:
-    """Send one chat request, once; its headers hold the key. A failure takes nothing that is known."""
+) -> Measured:
+    """Send one chat request, once; its headers hold the key."""
     data = json.dumps(body).encode()
     started = clock()
     try:
         response = post(address, data, headers, timeout, context=context)
     except HttpError as error:
-        return RequestFailure(0, str(error), unreachable=isinstance(error, Unreachable | Redirected)), AnswerUsage()
+        return Measured(RequestFailure(0, str(error), unreachable=isinstance(error, Unreachable | Redirected)))
     seconds = clock() - started
     if response.status != 200:
-        return RequestFailure(response.status, error_body(response.content), response.headers), AnswerUsage()
+        return Measured(RequestFailure(response.status, error_body(response.content), response.headers))
     reply = read_reply(response.content)
     if isinstance(reply, RequestFailure):
-        return reply, AnswerUsage()
-    return reply, _usage(reply, round(seconds, 6), response.content)
+        return Measured(reply)
+    tokens = read_choices(response.content) if body.get("logprobs") else None
+    return Measured(reply, _usage(reply, round(seconds, 6), response.content), tokens)
 
 
 def _usage(reply: ChatReply, seconds: float, content: bytes) -> AnswerUsage:

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from generation.reading import clean_text
 from personamem_builder.evaluation import scoring
-from personamem_builder.evaluation.responses import Reply, finish_reason_of, outcome_of
+from personamem_builder.evaluation.responses import LetterAnswer, finish_reason_of, outcome_of, usage_of
 from personamem_builder.schema import Prediction, QuestionRow, best_letter, option_letter
 from personamem_builder.usage import AnswerUsage, summarise_usage
 
@@ -23,7 +23,8 @@ def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[
     `option_tokens`, or `response`), what came of it (`outcome`, and the endpoint's `finish_reason`), and for each score
     (`acc` and `acc_per_token`, or the filters `robust` and `v1_parity`) the letter predicted (null for an answer
     without one) and the credit, 0 to 1. A question that got no answer has neither letters nor credits, and nothing has
-    credits after `--predict_only`. Replies of our chat client have the fields of `AnswerUsage`.
+    credits after `--predict_only`. Answers of our chat client have the fields of `AnswerUsage`; letters that an
+    endpoint scored, `unseen`: the probability that is on none of them.
     """
     rows: dict[tuple[str, str], Prediction] = {}
     for task, task_samples in samples.items():
@@ -63,8 +64,10 @@ def _head(task: str, sample: Mapping[str, Any]) -> Prediction:
     }
     if sample["filter"] != "none":
         row["response"] = clean_text(response[-_RESPONSE_CHARACTERS:]) if isinstance(response, str) else None
-    if isinstance(response, Reply):
-        row |= response.usage._asdict()
+    if (usage := usage_of(response)) is not None:
+        row |= usage._asdict()
+    if isinstance(response, LetterAnswer):
+        row["unseen"] = response.unseen
     return cast(
         Prediction,
         row
@@ -82,7 +85,7 @@ def _head(task: str, sample: Mapping[str, Any]) -> Prediction:
 def _add_option_scores(row: Prediction, sample: Mapping[str, Any]) -> None:
     scores = sample["filtered_resps"]
     means = None
-    if row["skipped"]:
+    if row["skipped"] or row["outcome"] in ("failed", "refused"):
         row["option_logprobs"] = row["option_tokens"] = None
     else:
         row["option_logprobs"] = [score.logprob for score in scores]

@@ -40,14 +40,53 @@ class Reply(str):
         return str(self), self.outcome, self.finish_reason, self.usage
 
 
+class LetterAnswer(tuple[float, bool]):
+    """lm-eval's pair `(logprob, is_greedy)` of a letter, with what came of the question.
+
+    Attributes:
+        unseen: Probability that is on no letter, see `letters.LetterScores`.
+        outcome: `answered`, `refused` or `failed`.
+        finish_reason: For a failure, what happened.
+        usage: What the answer took; the letters of a question share it.
+    """
+
+    unseen: float
+    outcome: AnswerOutcome
+    finish_reason: str
+    usage: AnswerUsage
+
+    def __new__(
+        cls,
+        logprob: float,
+        is_greedy: bool,
+        unseen: float = 0.0,
+        outcome: AnswerOutcome = "answered",
+        finish_reason: str = "",
+        usage: AnswerUsage = AnswerUsage(),  # noqa: B008 (it cannot be changed)
+    ) -> Self:
+        """Make the pair."""
+        pair = super().__new__(cls, (logprob, is_greedy))
+        pair.unseen, pair.outcome, pair.finish_reason, pair.usage = unseen, outcome, finish_reason, usage
+        return pair
+
+    def __reduce__(self) -> Any:
+        """Keep what is beside the pair when pickled, as from rank to rank."""
+        return LetterAnswer, (self[0], self[1], self.unseen, self.outcome, self.finish_reason, self.usage)
+
+
 def outcome_of(response: Any) -> AnswerOutcome:
     """Return what came of a question; lm-eval's own backends tell of nothing but answers."""
-    return response.outcome if isinstance(response, Reply) else "answered"
+    return response.outcome if isinstance(response, Reply | LetterAnswer) else "answered"
 
 
 def finish_reason_of(response: Any) -> str:
     """Return the reason that an endpoint gave for the end of its reply; empty where there is none."""
-    return response.finish_reason if isinstance(response, Reply) else ""
+    return response.finish_reason if isinstance(response, Reply | LetterAnswer) else ""
+
+
+def usage_of(response: Any) -> AnswerUsage | None:
+    """Return what an answer took, where our client asked for it."""
+    return response.usage if isinstance(response, Reply | LetterAnswer) else None
 
 
 class LogLikelihood(tuple[float, bool]):

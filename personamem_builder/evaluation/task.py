@@ -21,8 +21,8 @@ from personamem_builder.dataset.contexts import ContextStore, open_contexts
 from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.locate import remote_contexts
 from personamem_builder.evaluation import chat, scoring
-from personamem_builder.evaluation.instruction import last_turn, wants_explanation
-from personamem_builder.evaluation.responses import outcome_of
+from personamem_builder.evaluation.instruction import OPTIONS, last_turn, wants_explanation
+from personamem_builder.evaluation.responses import LetterAnswer, outcome_of
 from personamem_builder.evaluation.task_data import (
     asked_split,
     find_source,
@@ -36,6 +36,7 @@ from personamem_builder.evaluation.window import (
     find_overlength,
     model_of,
     no_loglikelihood,
+    scores_letters,
     scores_no_loglikelihood,
     window_of,
 )
@@ -55,6 +56,7 @@ _HIGHER_IS_BETTER: Final = {
     "acc_macro": True,
     **{f"acc_{question_type}": True for question_type in QUESTION_TYPES},
     "invalid_rate": False,
+    "unseen": False,
     "cut": False,
     "refused": False,
     "failed": False,
@@ -191,8 +193,11 @@ class PersonaMemTask(ConfigurableTask):
             _log.warning("%s: the request cache is not used, its keys ignore the data and the prompt", self.config.task)
         chat_template = kwargs.get("chat_template")
         lm = model_of(chat_template)
+        self._may_fail = self.OUTPUT_TYPE != "multiple_choice"
         if self.OUTPUT_TYPE == "multiple_choice" and lm is not None and scores_no_loglikelihood(lm):
-            raise no_loglikelihood(type(lm).__name__, self.config.task)
+            if not (scores_letters(lm) and OPTIONS in str(self.config.doc_to_text)):
+                raise no_loglikelihood(type(lm).__name__, self.config.task)
+            self._may_fail = True
         self._window: Window = window_of(chat_template, self.config.metadata)
         if self._window.max_length is None and self.with_context:
             _log.warning("%s: the model's window is unknown, lengths are not checked", self.config.task)
@@ -242,6 +247,11 @@ class PersonaMemTask(ConfigurableTask):
         self._outcomes = {
             instance.doc["question_id"]: outcome_of(instance.resps[0]) for instance in self._instances if instance.resps
         }
+        self._unseen = {
+            instance.doc["question_id"]: instance.resps[0].unseen
+            for instance in self._instances
+            if instance.resps and isinstance(instance.resps[0], LetterAnswer)
+        }
         docs = {instance.doc["question_id"]: instance.doc for instance in self._instances}
         self._weigh_types(
             Counter(doc["question_type"] for id_, doc in docs.items() if self._outcomes.get(id_) == "failed")
@@ -250,7 +260,7 @@ class PersonaMemTask(ConfigurableTask):
             return
         for instance in self._instances:
             for name, response in instance.filtered_resps.items():
-                if response is not scoring.SKIPPED:
+                if response is not scoring.SKIPPED and outcome_of(response) != "failed":
                     instance.filtered_resps[name] = self._option_score(instance, response)
 
     def _weigh_types(self, failed: Counter[str]) -> None:
@@ -277,7 +287,7 @@ class PersonaMemTask(ConfigurableTask):
             "skipped": float(skipped),
             "truncated": float(not skipped and doc["question_id"] in self._overlong),
         }
-        if self.OUTPUT_TYPE != "multiple_choice":
+        if self._may_fail:
             came_of_it["failed"] = float(outcome == "failed")
             if outcome == "failed":
                 return came_of_it
@@ -285,8 +295,11 @@ class PersonaMemTask(ConfigurableTask):
         if "bypass" in self._metric_fn_list:  # --predict_only
             return came_of_it
         if self.OUTPUT_TYPE == "multiple_choice":
-            credit = 0.0 if skipped else best_credit([score.logprob for score in results], answer)
-            means = None if skipped else scoring.per_token(results)
+            silent = skipped or outcome == "refused"
+            credit = 0.0 if silent else best_credit([score.logprob for score in results], answer)
+            if doc["question_id"] in self._unseen:
+                metrics["unseen"] = self._unseen[doc["question_id"]]
+            means = None if silent else scoring.per_token(results)
             if means is not None or (skipped and self._window.count_option is not None):
                 metrics["acc_per_token"] = 0.0 if means is None else best_credit(means, answer)
         else:

@@ -78,6 +78,8 @@ def scores_no_loglikelihood(lm: Any) -> bool:
     needed: the method is called without a request on an object that was never set up.
     """
     cls: Any = lm if isinstance(lm, type) else type(lm)
+    if scores_letters(cls):  # and nothing else
+        return True
     try:
         cls.loglikelihood(object.__new__(cls), [])
     except NotImplementedError:
@@ -85,6 +87,11 @@ def scores_no_loglikelihood(lm: Any) -> bool:
     except Exception:  # any other failure comes from a method that tried to work
         return False
     return False
+
+
+def scores_letters(lm: Any) -> bool:
+    """Say whether a model (or its class) is a chat backend that can score the letters of shown options."""
+    return bool(getattr(lm, "scores_letters", False))
 
 
 def no_loglikelihood(model: str, task: str) -> UserError:

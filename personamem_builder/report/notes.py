@@ -41,6 +41,11 @@ def scope_notes(group: RunGroup) -> list[str]:
         for run in group.runs
         if run.shown.failed
     ]
+    for run in group.runs:
+        unseen = [answer.unseen for answer in run.answers.values() if answer.unseen is not None]
+        if unseen:
+            share = 100 * math.fsum(unseen) / len(unseen)
+            notes.append(f"{group.label(run)}: on average {share:.1f} % of the probability was on none of the letters.")
     notes += [f"{group.label(run)}: {', '.join(run.shown.measures)}." for run in group.runs if run.shown.measures]
     if group.limit is not None:
         notes.append(f"Partial runs: {group.limit} questions, not all; do not compare with whole runs.")

@@ -50,6 +50,7 @@ class ScoredAnswer:
         option_tokens: How many tokens each option has for the model; None where that is not known.
         outcome: How the answer came about; that of a question that failed has no credits.
         usage: What it took.
+        unseen: Probability that an endpoint gave to none of the letters; None where it did not score them.
     """
 
     persona_id: int
@@ -65,6 +66,7 @@ class ScoredAnswer:
     option_tokens: tuple[int, ...] | None = None
     outcome: AnswerOutcome = "answered"
     usage: AnswerUsage = field(default_factory=AnswerUsage)
+    unseen: float | None = None
 
 
 class PredictionLine(BaseModel):
@@ -92,6 +94,7 @@ class PredictionLine(BaseModel):
     prompt_tokens: _Count | None = None
     reply_tokens: _Count | None = None
     cached_tokens: _Count | None = None
+    unseen: float | None = Field(default=None, ge=0, le=1)
 
     @model_validator(mode="before")
     @classmethod
@@ -274,6 +277,7 @@ def _merge(earlier: ScoredAnswer | None, line: PredictionLine) -> ScoredAnswer:
         option_tokens=None if line.option_tokens is None else tuple(line.option_tokens),
         outcome=line.outcome,
         usage=AnswerUsage(line.seconds, line.prompt_tokens, line.reply_tokens, line.cached_tokens),
+        unseen=line.unseen,
     )
 
 
