@@ -6,7 +6,8 @@ from pathlib import Path
 
 from generation.banks.load import load_banks
 from generation.config import Config, load_config
-from generation.pipeline import RunInputs, generate
+from generation.pipeline import generate
+from generation.run_inputs import RunInputs
 from generation.store import RunStore
 
 TINY = Path(__file__).parents[1] / "examples" / "tiny.yaml"

@@ -11,9 +11,9 @@ from typing import Final
 
 from generation.errors import UserError
 from generation.files import file_digest, replacing
-from generation.pipeline import STAGES
 from generation.reading import read_model
 from generation.record_files import LineSpan, persona_spans, read_records
+from generation.run_stages import STAGES
 from generation.store import RunStore
 from personamem_builder.assemble.records import AskedQuestion, Assembly, ContextPlan
 from personamem_builder.assemble.refined import REFINED

@@ -18,11 +18,12 @@ from generation.errors import UserError
 from generation.llm.backends import OFFLINE, parse_backend
 from generation.llm.ledger import Ledger, check_budget, dollars
 from generation.llm.prices import described_price, known_prices
-from generation.pipeline import STAGES, RunInputs
 from generation.pipeline import generate as generate_run
 from generation.preview import estimate as estimate_run
 from generation.preview import preview as preview_run
 from generation.resources import install_hint
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
 from generation.store import FailedItem, RunStore, numbers_shown
 from personamem_builder.cli.options import PATH, json_option, workers_option
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from generation.files import file_digest
 from generation.interruption import kept_if_interrupted
 from generation.llm.backends import parse_backend
-from generation.pipeline import RunInputs
 from generation.prompts import template_digests
+from generation.run_inputs import RunInputs
 from generation.store import RunStore
 from personamem_builder.assemble.refined import REASONS, Count, Funnel, Refined
 from personamem_builder.audit.gates import Gates

@@ -21,8 +21,10 @@ from generation.config import LLMConfig, Price
 from generation.errors import UserError
 from generation.llm import endpoint
 from generation.llm.ledger import BudgetReached, Readings
-from generation.pipeline import STAGES, Generated, RunInputs, generate
+from generation.pipeline import Generated, generate
 from generation.records import Question, Session
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
 from generation.store import RunStore
 
 KEY = "sk-a-key-that-nobody-may-see"

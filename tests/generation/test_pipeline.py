@@ -31,9 +31,11 @@ from generation.grammar import mentions
 from generation.history_records import History
 from generation.llm.client import Call, Completion, ReplyError
 from generation.llm.offline.fillers import filler, tables
-from generation.pipeline import STAGES, RunInputs, generate
+from generation.pipeline import generate
 from generation.records import QUESTION_TYPES, Filler, Persona, Question, Session
 from generation.resources import data_dir
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
 from generation.stages.personas import draw_personas, write_persona
 from generation.store import RunStore
 from generation.tokenizer import count_tokens
