@@ -46,8 +46,12 @@ class Generated(NamedTuple):
     ledger: Ledger | None = None
 
 
-def generate(work: RunInputs, store: RunStore, workers: int = 1, budget: float | None = None) -> Generated:
+def generate(
+    work: RunInputs, store: RunStore, workers: int = 1, budget: float | None = None, spent_elsewhere: float = 0.0
+) -> Generated:
     """Make a run, or finish one that was interrupted; its calls cost at most the budget, in US dollars.
+
+    What was `spent_elsewhere`, on other shards, counts towards the budget.
 
     Each stage file grows in one fixed order, whatever the number of workers, so that what a kill leaves is a prefix
     of the whole. An item that a language model gives no usable reply for is left out, with what is built on it, and
@@ -59,7 +63,7 @@ def generate(work: RunInputs, store: RunStore, workers: int = 1, budget: float |
     """
     config, banks = work.config, work.banks
     said = f"what was finished is kept in {store.folder}; the same command goes on from there"
-    with kept_if_interrupted(said), store.writing(), _Runner(work, store, workers, budget) as runner:
+    with kept_if_interrupted(said), store.writing(), _Runner(work, store, workers, budget, spent_elsewhere) as runner:
         runner.run("personas", draw_personas(config, banks))
         personas = {persona.persona_id: persona for persona in store.read("personas", Persona)}
         runner.run("histories", [draw_history(config, persona, banks) for persona in personas.values()])
@@ -82,7 +86,9 @@ def _told(pairs: Sequence[tuple[Persona, History]], store: RunStore) -> set[str]
 class _Runner:
     """Runs stages one after another, in this process or in several."""
 
-    def __init__(self, work: RunInputs, store: RunStore, workers: int, budget: float | None) -> None:
+    def __init__(
+        self, work: RunInputs, store: RunStore, workers: int, budget: float | None, spent_elsewhere: float
+    ) -> None:
         self._work = work
         self._store = store
         self._workers = workers
@@ -92,9 +98,9 @@ class _Runner:
         self.failures: list[FailedItem] = []
         names = {stage: work.backend_of(stage) for stage in STAGES}
         readers = [parse_backend(work.reader)] if work.reader else []
-        asked = [name.model for name in (*names.values(), *readers) if not name.is_offline]
+        asked = work.models()
         if budget is not None or asked:
-            self.ledger = Ledger(store.folder / LEDGER, work.prices(asked), budget)
+            self.ledger = Ledger(store.folder / LEDGER, work.prices(asked), budget, spent_elsewhere)
             self.ledger.require_prices(asked)
         # Stages share a model: a local one is large, and an endpoint counts requests whoever sends them.
         backends = {

@@ -15,9 +15,9 @@ from generation.llm.offline.backend import OfflineBackend
 from generation.llm.offline.fillers.tables import digests as filler_digests
 from generation.llm.prices import known_prices
 from generation.prompts import template_digests
+from generation.run_config import FORMAT_VERSION
 from generation.run_stages import STAGES
 from generation.stages.personas import draw_personas
-from generation.store import FORMAT_VERSION
 
 _OTHER_TEMPLATES: Final = (
     "judge_error",
@@ -45,6 +45,11 @@ class RunInputs(NamedTuple):
     def backend_of(self, stage: str) -> BackendName:
         """Return the backend of a stage."""
         return parse_backend(self.stage_backends.get(stage, self.backend))
+
+    def models(self) -> list[str]:
+        """Return the names of the language models that are asked."""
+        names = [*(self.backend_of(stage) for stage in STAGES), *([parse_backend(self.reader)] if self.reader else [])]
+        return [name.model for name in names if not name.is_offline]
 
     def client(self) -> Client:
         """Return a client of the offline backend."""

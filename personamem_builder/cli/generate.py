@@ -22,9 +22,10 @@ from generation.pipeline import generate as generate_run
 from generation.preview import estimate as estimate_run
 from generation.preview import preview as preview_run
 from generation.resources import install_hint
+from generation.run_config import numbers_shown
 from generation.run_inputs import RunInputs
 from generation.run_stages import STAGES
-from generation.store import FailedItem, RunStore, numbers_shown
+from generation.store import FailedItem, RunStore
 from personamem_builder.cli.options import PATH, json_option, workers_option
 
 
