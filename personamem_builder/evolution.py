@@ -82,12 +82,14 @@ def find_question(store: RunStore, question_id: str) -> QuestionPoint:
     if len(found) != 1:
         raise UserError(
             f"{question_id!r} names {len(found) or 'no'} question{'s' if found else ''} of {store.folder}",
-            f"give an id of {store.paths('questions')[0]}, or one that personamem inspect shows of a dataset of this run, "
-            f"or {_SHORTEST_PREFIX} or more of its first characters",
+            f"give an id of {store.paths('questions')[0]}, or one that personamem inspect shows of a dataset of this "
+            f"run, or {_SHORTEST_PREFIX} or more of its first characters",
         )
     split, row = asked.get(found[0], ("", None))
     source = row.source_question_id if row else found[0]
-    question = next((one for one in store.read("questions", Question) if one.question_id == source), None)
+    question = made.get(source) or next(
+        (one for one in store.read("questions", Question) if one.question_id == source), None
+    )
     if question is None:
         raise UserError(
             f"the split {split} is of other questions than {store.folder} has",

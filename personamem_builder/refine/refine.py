@@ -74,8 +74,8 @@ def refine(store: RunStore, settings: Settings, config: Path | None = None, budg
         budget: Most that the calls of the run may cost, in US dollars, those before included; None for no limit.
 
     Raises:
-        UserError: The run is in shards, not finished or was damaged, another process is writing to it, a setting is impossible, a
-            model cannot be asked, or the budget is spent.
+        UserError: The run is in shards, not finished or was damaged, another process is writing to it, a setting is
+            impossible, a model cannot be asked, or the budget is spent.
     """
     if store.is_sharded:
         raise UserError(
