@@ -116,7 +116,7 @@ class RunStore:
         refuse_other(folder, read_config(folder), json.loads(json.dumps(fingerprint)))
         if (folder / "stages").exists():
             raise UserError(
-                f"{folder} holds a run that is not in shards", "leave the shards out, or give another --out"
+                f"{folder} holds a run that is not in shards", "leave out --shard and --shards, or give another --out"
             )
         if others := {other.of for other in shards_there(folder)} - {shard.of}:
             [count] = others
