@@ -34,8 +34,9 @@ def sparse_work(**changes: object) -> RunInputs:
         "facts_per_topic": 1,
         "updates_per_topic": 2,
         "fillers": 6,
+        "turns_per_session": Turns(min=3, max=4),
     }
-    return tiny_work(turns_per_session=Turns(min=3, max=4), **counts | changes)
+    return tiny_work(**counts | changes)
 
 
 def make_run(work: RunInputs, folder: Path, workers: int = 1) -> RunStore:
