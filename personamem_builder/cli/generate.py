@@ -186,7 +186,7 @@ def _next(work: RunInputs, folder: Path, shard: Shard | None) -> str:
         return f"next: personamem timeline {folder} --persona {work.config.first_persona} --topic {topic}"
     finished = sum(read_done(path) is not None for path in shards_there(folder).values())
     if finished < shard.of:
-        return f"note: {finished} of {shard.of} shards are finished"
+        return f"note: {finished} of {shard.of} shards finished"
     return f"next: personamem assemble {folder}"
 
 

@@ -165,7 +165,7 @@ def test_the_command_makes_a_shard_or_all_and_says_what_is_left(here: Path) -> N
     first = personamem("generate", "mine.yaml", "--shard", "2/2")
     folder = "runs/mine/shards/00002-of-00002"
     assert first.out == f"{folder}: 1 personas, 1 histories, 4 sessions, 7 questions, 0 fillers\n"
-    assert first.err == "note: 1 of 2 shards are finished\n"
+    assert first.err == "note: 1 of 2 shards finished\n"
     fails(personamem("assemble", "runs/mine"), "runs/mine lacks some of its 2 shards (missing: 1)")
     rest = personamem("generate", "mine.yaml", "--shards", "2")
     assert rest.out == "runs/mine: 2 personas, 2 histories, 8 sessions, 14 questions, 2 fillers\n"
