@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +21,8 @@ def replacing(path: Path) -> Iterator[Path]:
     The new file lies beside the old one until it is complete and on the disk, so that a kill or a full disk leaves
     the old one as it was.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    # A process of another machine, or container, may have the same number.
+    part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         yield part
         with part.open("rb") as file:
@@ -85,7 +87,10 @@ def json_digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def file_digest(path: Path) -> str:
-    """Return the sha256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def file_digest(*paths: Path) -> str:
+    """Return the sha256 of a file's bytes, or of those of several files one after another."""
+    digest = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            hashlib.file_digest(file, lambda: digest)
+    return digest.hexdigest()

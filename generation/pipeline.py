@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from generation.banks.load import Banks
-from generation.config import Config, Price
 from generation.errors import UserError
-from generation.generic_replies import GENERIC_TEMPLATE
 from generation.history_records import History
 from generation.interruption import kept_if_interrupted
-from generation.llm.backends import OFFLINE, BackendName, make_backend, parse_backend
+from generation.llm.backends import BackendName, make_backend, parse_backend
 from generation.llm.cache import ReplyCache
 from generation.llm.client import Account, Backend, Client, ReplyError
 from generation.llm.ledger import Ledger
-from generation.llm.offline.backend import OfflineBackend
-from generation.llm.offline.fillers.tables import digests as filler_digests
-from generation.llm.prices import known_prices
 from generation.parallel import calls_under_way, ordered_results, process_pool
 from generation.progress import track
-from generation.prompts import template_digests
 from generation.question_plans import plan_questions
-from generation.records import Filler, Persona, Question, Record, Session
-from generation.stages.fillers import filler_tasks, write_filler
-from generation.stages.histories import draw_history, write_history
-from generation.stages.personas import draw_personas, write_persona
-from generation.stages.questions import write_question
-from generation.stages.sessions import session_tasks, write_session
-from generation.store import FORMAT_VERSION, FailedItem, RunStore
+from generation.records import Persona, Record, Session
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES, Stage, stages_after
+from generation.stages.fillers import filler_tasks
+from generation.stages.histories import draw_history
+from generation.stages.personas import draw_personas
+from generation.stages.sessions import session_tasks
+from generation.store import FailedItem, RunStore
 
 ATTEMPTS: Final = 3
 """Conversations that are begun with a language model before an item is given up."""
@@ -43,129 +36,6 @@ LEDGER: Final = "ledger.jsonl"
 """Where a run writes down its paid calls."""
 
 _AHEAD: Final = 8  # tasks that each worker may be ahead of the writing
-_OTHER_TEMPLATES: Final = (
-    "judge_error",
-    "no_context",
-    "new_topic",
-    "_new_topic",
-)  # they shape none of the records of a run
-
-
-class RunInputs(NamedTuple):
-    """What a run is made from.
-
-    Attributes:
-        backend: Name of the backend, see `parse_backend`.
-        stage_backends: Names of other backends, by stage.
-        reader: Name of the backend that reads back what others wrote; empty for the writer itself.
-    """
-
-    config: Config
-    banks: Banks
-    backend: str = OFFLINE
-    stage_backends: Mapping[str, str] = {}
-    reader: str = ""
-
-    def backend_of(self, stage: str) -> BackendName:
-        """Return the backend of a stage."""
-        return parse_backend(self.stage_backends.get(stage, self.backend))
-
-    def client(self) -> Client:
-        """Return a client of the offline backend."""
-        return Client(OfflineBackend(self.banks, self.config.seed))
-
-    def prices(self, models: Iterable[str]) -> dict[str, Price]:
-        """Return the prices of models, as far as they are known (see `known_prices`)."""
-        return {model: known.price for model, known in known_prices(models, self.config.llm.prices).items()}
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Return everything that shapes the records, by key."""
-        draw_personas(self.config, self.banks)  # a faulty persona_source is refused before there is a folder
-        config = self.config.model_dump(mode="json", exclude={"llm"})
-        others: tuple[str, ...] = _OTHER_TEMPLATES
-        if not self.config.generic_distractors:  # as in runs from before there were any
-            del config["generic_distractors"]
-            others = (*others, GENERIC_TEMPLATE)
-        names = {stage: self.stage_backends.get(stage, self.backend) for stage in STAGES}
-        if any(not self.backend_of(stage).is_offline for stage in STAGES):
-            config["llm"] = self.config.llm.identity()
-        if not config["first_persona"]:
-            del config["first_persona"]
-        source = self.config.persona_source
-        return {
-            **config,
-            "topics": list(self.banks.topics),
-            "persona_source": source and hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16],
-            "backend": self.backend if len(set(names.values())) == 1 else names,
-            **({"reader": self.reader} if self.reader else {}),
-            "banks": {**self.banks.digests, **(filler_digests() if config["fillers"] else {})},
-            "templates": {n: digest for n, digest in template_digests().items() if not n.startswith(others)},
-            "format_version": FORMAT_VERSION,
-        }
-
-
-class Stage(NamedTuple):
-    """A stage: a record for each task, in the order of the tasks.
-
-    Attributes:
-        task_key: Names a task.
-        record_key: Names the task that a record was made for.
-        user: Returns the number of the user whom a task is for; None where records are for no user.
-    """
-
-    name: str
-    kind: type[Record]
-    write: Callable[[Client, Banks, Any], Record]
-    task_key: Callable[[Any], Any]
-    record_key: Callable[[Any], Any]
-    user: Callable[[Any], int] | None = None
-
-
-STAGES: Final = {
-    stage.name: stage
-    for stage in (
-        Stage(
-            "personas",
-            Persona,
-            lambda client, banks, task: write_persona(client, task),
-            lambda task: task.persona.persona_id,
-            lambda persona: persona.persona_id,
-            lambda task: task.persona.persona_id,
-        ),
-        Stage(
-            "histories",
-            History,
-            lambda client, banks, task: write_history(client, task),
-            lambda task: task.persona.persona_id,
-            lambda history: history.persona_id,
-            lambda task: task.persona.persona_id,
-        ),
-        Stage(
-            "sessions",
-            Session,
-            lambda client, banks, task: write_session(client, task),
-            lambda task: task.plan.session_id,
-            lambda session: session.session_id,
-            lambda task: task.persona_id,
-        ),
-        Stage(
-            "questions",
-            Question,
-            lambda client, banks, task: write_question(client, task, banks),
-            lambda plan: (plan.persona_id, plan.question_type, plan.topic, plan.subject),
-            lambda question: (question.persona_id, question.question_type, question.topic, question.subject),
-            lambda plan: plan.persona_id,
-        ),
-        Stage(
-            "fillers",
-            Filler,
-            lambda client, banks, task: write_filler(client, task),
-            lambda task: task.facts["title"],
-            lambda filler: filler.title,
-        ),
-    )
-}
-"""The stages in order."""
 
 
 class Generated(NamedTuple):
@@ -176,8 +46,12 @@ class Generated(NamedTuple):
     ledger: Ledger | None = None
 
 
-def generate(work: RunInputs, store: RunStore, workers: int = 1, budget: float | None = None) -> Generated:
+def generate(
+    work: RunInputs, store: RunStore, workers: int = 1, budget: float | None = None, spent_elsewhere: float = 0.0
+) -> Generated:
     """Make a run, or finish one that was interrupted; its calls cost at most the budget, in US dollars.
+
+    What was `spent_elsewhere`, on other shards, counts towards the budget.
 
     Each stage file grows in one fixed order, whatever the number of workers, so that what a kill leaves is a prefix
     of the whole. An item that a language model gives no usable reply for is left out, with what is built on it, and
@@ -189,7 +63,7 @@ def generate(work: RunInputs, store: RunStore, workers: int = 1, budget: float |
     """
     config, banks = work.config, work.banks
     said = f"what was finished is kept in {store.folder}; the same command goes on from there"
-    with kept_if_interrupted(said), store.writing(), _Runner(work, store, workers, budget) as runner:
+    with kept_if_interrupted(said), store.writing(), _Runner(work, store, workers, budget, spent_elsewhere) as runner:
         runner.run("personas", draw_personas(config, banks))
         personas = {persona.persona_id: persona for persona in store.read("personas", Persona)}
         runner.run("histories", [draw_history(config, persona, banks) for persona in personas.values()])
@@ -212,7 +86,9 @@ def _told(pairs: Sequence[tuple[Persona, History]], store: RunStore) -> set[str]
 class _Runner:
     """Runs stages one after another, in this process or in several."""
 
-    def __init__(self, work: RunInputs, store: RunStore, workers: int, budget: float | None) -> None:
+    def __init__(
+        self, work: RunInputs, store: RunStore, workers: int, budget: float | None, spent_elsewhere: float
+    ) -> None:
         self._work = work
         self._store = store
         self._workers = workers
@@ -222,9 +98,9 @@ class _Runner:
         self.failures: list[FailedItem] = []
         names = {stage: work.backend_of(stage) for stage in STAGES}
         readers = [parse_backend(work.reader)] if work.reader else []
-        asked = [name.model for name in (*names.values(), *readers) if not name.is_offline]
+        asked = work.models()
         if budget is not None or asked:
-            self.ledger = Ledger(store.folder / LEDGER, work.prices(asked), budget)
+            self.ledger = Ledger(store.folder / LEDGER, work.prices(asked), budget, spent_elsewhere)
             self.ledger.require_prices(asked)
         # Stages share a model: a local one is large, and an endpoint counts requests whoever sends them.
         backends = {
@@ -268,7 +144,7 @@ class _Runner:
         first = next((stage for stage in STAGES if stage in lacking), None)
         if first is not None:
             self._store.drop(first)
-            for later in _after(first):
+            for later in stages_after(first):
                 self._store.drop(later)
         self._store.drop_failures()
 
@@ -312,7 +188,7 @@ class _Runner:
 
         What they have of the users before its user stays: a run that gets more users is as it was for the others.
         """
-        for later in _after(stage.name):
+        for later in stages_after(stage.name):
             if not is_begun:
                 self._store.drop(later)
             elif stage.user is not None and STAGES[later].user is not None:
@@ -337,11 +213,6 @@ class _Runner:
             return stage.write(client, self._work.banks, task)
         except ReplyError as error:
             return FailedItem(stage=name, item=str(stage.task_key(task)), reason=error.message)
-
-
-def _after(stage: str) -> list[str]:
-    names = list(STAGES)
-    return names[names.index(stage) + 1 :]
 
 
 _worker: tuple[Client, Banks] | None = None

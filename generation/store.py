@@ -8,41 +8,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from generation.errors import UserError
-from generation.files import replacing
-from generation.reading import as_model, json_lines, read_json
+from generation.reading import as_model, json_lines
 from generation.record_files import cut_from_persona, cut_half_line, named_write_errors, read_records, record_line
-from generation.records import PERIODS, Record, Visible
+from generation.records import Record
+from generation.run_config import (
+    CONFIG,
+    differences,
+    numbers_shown,
+    path_exists,
+    read_config,
+    read_fingerprint,
+    refuse_other,
+    users_of,
+    write_config,
+)
 from generation.run_lock import HOLDER, LOCK, refuse_while_written, writing_to
+from generation.shards import SHARDS, Shard, finished_shards, shards_there
 
 R = TypeVar("R", bound=BaseModel)
 
-FORMAT_VERSION: Final = 6
-"""Raised when the same configuration and banks give other records than before."""
-
-_CONFIG: Final = "config.json"
 _FAILED: Final = "failed.jsonl"
-_RESTORE: Final = "restore it, or give another --out and run again"
-
-
-class _Fingerprint(BaseModel):
-    """What `config.json` must hold for a run to be read; what else shaped the run is there too."""
-
-    model_config = ConfigDict(strict=True)
-
-    seed: int
-    personas: int = Field(ge=1)
-    first_persona: int = Field(default=0, ge=0)
-    persona_source: str | None
-    persona_visible: Visible
-    topics: list[str]
-    periods: int = Field(ge=1, le=len(PERIODS))
-    questions_per_topic: dict[str, int]
-    fillers: int = Field(ge=0)
-    backend: str | dict[str, str]
-    llm: dict[str, Any] = {}
 
 
 class FailedItem(BaseModel):
@@ -59,11 +47,13 @@ class RunStore:
     """The folder of a run; what is damaged, or cannot be read or written, is a `UserError` that says what to do.
 
     Attributes:
-        folder: The folder; `config.json` in it says what the run is made from, `stages/` holds a file a stage.
+        folder: The folder; `config.json` in it says what the run is made from, `stages/` holds a file a stage. A run in
+            shards has `shards/` instead, a folder of this kind for each.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._shards: tuple[RunStore, ...] = ()
 
     @classmethod
     def open(
@@ -84,41 +74,84 @@ class RunStore:
                 writing to it.
         """
         store = cls(folder)
-        path = folder / _CONFIG
-        if not _exists(path):
-            if _exists(folder) and not (folder.is_dir() and all(map(_is_remnant, folder.iterdir()))):
-                raise UserError(f"{folder} exists and is no run of personamem", "give another --out")
-            with named_write_errors(path):
-                folder.mkdir(parents=True, exist_ok=True)
+        path = folder / CONFIG
+        if store.is_sharded:
+            count = next((shard.of for shard in shards_there(folder)), "N")
+            raise UserError(f"{folder} holds a run in shards", f"add --shards {count}, or give another --out")
+        if not path_exists(path):
+            store._make_folder()
             with writing_to(folder):
-                if not _exists(path):  # else another process was faster
+                if not path_exists(path):  # else another process was faster
                     store._begin(fingerprint)
         if store._lacks_users(fingerprint):
             with writing_to(folder):
                 if store._lacks_users(fingerprint):  # else another process was faster
                     if before_growing is not None:
                         before_growing(store)
-                    store._write_config(fingerprint)
+                    write_config(folder, fingerprint)
         store._make_stages()
         return store
 
+    @classmethod
+    def open_shard(
+        cls, folder: Path, shard: Shard, fingerprint: dict[str, Any], own_fingerprint: dict[str, Any]
+    ) -> RunStore:
+        """Open a shard of a run to write to it, making both if they are not there.
+
+        Several processes may do so at a time, on several machines: none waits for another.
+
+        Args:
+            folder: That of the run.
+            shard: Which.
+            fingerprint: What the whole run is made from.
+            own_fingerprint: What the shard is made from.
+
+        Raises:
+            UserError: As `open`; or the run is not in shards, or in another number of them.
+        """
+        run = cls(folder)
+        if not run.is_there():
+            run._make_folder()
+            write_config(folder, fingerprint)
+        refuse_other(folder, read_config(folder), json.loads(json.dumps(fingerprint)))
+        if (folder / "stages").exists():
+            raise UserError(
+                f"{folder} holds a run that is not in shards", "leave out --shard and --shards, or give another --out"
+            )
+        if others := {other.of for other in shards_there(folder)} - {shard.of}:
+            [count] = others
+            raise UserError(
+                f"{folder} is made in {count} shards, and not in {shard.of}",
+                f"give {count}, another --out, or remove the folder to make it anew (rm -r {folder})",
+            )
+        return cls.open(folder / SHARDS / shard.name, own_fingerprint)
+
+    def _make_folder(self) -> None:
+        """Make the folder, and refuse one of something else."""
+        folder = self.folder
+        if path_exists(folder):
+            is_other = not folder.is_dir() or not all(map(_is_remnant, folder.iterdir()))
+            if is_other and not self.is_there():  # else another process was faster
+                raise UserError(f"{folder} exists and is no run of personamem", "give another --out")
+        with named_write_errors(folder / CONFIG):
+            folder.mkdir(parents=True, exist_ok=True)
+
     def _begin(self, fingerprint: dict[str, Any]) -> None:
-        path = self.folder / _CONFIG
+        path = self.folder / CONFIG
         with named_write_errors(path):
             for part in self.folder.glob(".config.json.*.part"):
                 part.unlink()
             self._make_stages()
-        self._write_config(fingerprint)
-
-    def _write_config(self, fingerprint: dict[str, Any]) -> None:
-        path = self.folder / _CONFIG
-        with named_write_errors(path), replacing(path) as part:
-            part.write_text(json.dumps(fingerprint, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_config(self.folder, fingerprint)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Keep other processes from writing to the run, which must be there, while the block lasts."""
-        self._read_config()
+        """Keep other processes from writing to the run, which must be there, while the block lasts.
+
+        Shards must be finished, but are not locked.
+        """
+        read_config(self.folder)
+        self.parts()
         with writing_to(self.folder):
             yield
 
@@ -133,35 +166,43 @@ class RunStore:
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what the run is made from."""
-        found = self._read_config()
-        as_model(found, _Fingerprint, str(self.folder / _CONFIG), _RESTORE)
-        return found
+        return read_fingerprint(self.folder)
 
     def is_there(self) -> bool:
         """Say whether the folder holds a run, whole or begun."""
-        return _exists(self.folder / _CONFIG)
+        return path_exists(self.folder / CONFIG)
 
     def users(self) -> range:
         """Return the numbers of the users that the run is to have."""
-        return _users(self.fingerprint())
+        return users_of(self.fingerprint())
 
-    def _read_config(self) -> dict[str, Any]:
-        path = self.folder / _CONFIG
-        if not _exists(path):
-            raise UserError(f"{self.folder} is no run", "make one: personamem generate CONFIG --out FOLDER")
-        found = read_json(path, _RESTORE)
-        if not isinstance(found, dict):
-            raise UserError(f"{path} is damaged: it holds no mapping", _RESTORE)
-        return _in_words_of_today(found)
+    @property
+    def is_sharded(self) -> bool:
+        """Whether the stage files are in shards."""
+        return path_exists(self.folder / SHARDS)
+
+    def parts(self) -> tuple[RunStore, ...]:
+        """Return the folders that hold the stage files, in the order of users: the shards, or this one.
+
+        Shards are checked the first time: none may be missing, unfinished or of another run.
+        """
+        if not self.is_sharded:
+            return (self,)
+        if not self._shards:
+            self._shards = tuple(map(RunStore, finished_shards(self.folder)))
+        return self._shards
+
+    def part_of(self, persona_id: int) -> RunStore:
+        """Return the part that holds what there is of a user; the last one if the run has no such user."""
+        parts = self.parts()
+        return next((part for part in parts if persona_id in part.users()), parts[-1])
 
     def _lacks_users(self, fingerprint: dict[str, Any]) -> bool:
         """Say whether the run has fewer users than wanted, and refuse one that is another."""
-        found, wanted = self._read_config(), json.loads(json.dumps(fingerprint))
-        differences = list(_differences(found, wanted))
-        if not differences:
-            return False
-        if {key for key, _, _ in differences} <= {"personas", "first_persona"}:
-            there, now = self.users(), _users(wanted)
+        found, wanted = read_config(self.folder), json.loads(json.dumps(fingerprint))
+        differing = {key for key, _, _ in differences(found, wanted)}
+        if differing and differing <= {"personas", "first_persona"}:
+            there, now = self.users(), users_of(wanted)
             if there.start == now.start and there.stop < now.stop:
                 return True
             raise UserError(
@@ -170,22 +211,24 @@ class RunStore:
                 f"ask for users {numbers_shown(range(there.start, max(there.stop, now.stop)))} (--personas), or give "
                 "another --out",
             )
-        shown = "; ".join(f"{key}: {_short(there)} there, {_short(now)} now" for key, there, now in differences)
-        raise UserError(
-            f"{self.folder} holds a run of another configuration: {shown}",
-            f"give another --out, or remove the folder to make it anew (rm -r {self.folder})",
-        )
+        refuse_other(self.folder, found, wanted)
+        return False
 
     def path(self, stage: str) -> Path:
         """Return the path of a stage file."""
         return self.folder / "stages" / f"{stage}.jsonl"
 
     def read(self, stage: str, kind: type[R]) -> Iterator[R]:
-        """Yield the records of a stage."""
-        yield from read_records(self.finished(stage), kind)
+        """Yield the records of a stage, of all shards one after another."""
+        for path in self.paths(stage):
+            yield from read_records(path, kind)
+
+    def paths(self, stage: str) -> list[Path]:
+        """Return the files of a stage; one after another they are the stage."""
+        return [part.finished(stage) for part in self.parts()]
 
     def finished(self, stage: str) -> Path:
-        """Return the path of a stage file that is there."""
+        """Return the path of a stage file of a run, or of a shard, that is there."""
         path = self.path(stage)
         if not path.exists():
             hint = "finish the run: the same personamem generate command again"
@@ -212,8 +255,10 @@ class RunStore:
 
     def failures(self) -> list[FailedItem]:
         """Return the items that the last run could not make."""
+        if self.is_sharded:
+            return [failure for part in self.parts() for failure in part.failures()]
         path = self.folder / _FAILED
-        if not _exists(path):
+        if not path_exists(path):
             return []
         hint = "remove it, and the same personamem generate command asks again for what is missing"
         return [as_model(value, FailedItem, f"{path}, line {number}", hint) for number, value in json_lines(path, hint)]
@@ -244,56 +289,8 @@ class RunStore:
             file.write(record_line(record))
 
 
-def numbers_shown(users: range) -> str:
-    """Return the numbers of users as people write them: `0-4`."""
-    return f"{users.start}-{users.stop - 1}"
-
-
-def _users(fingerprint: dict[str, Any]) -> range:
-    first = fingerprint.get("first_persona", 0)
-    return range(first, first + fingerprint["personas"])
-
-
-def _in_words_of_today(config: dict[str, Any]) -> dict[str, Any]:
-    """Return a `config.json` as this version writes it.
-
-    Up to format 5 `demographics` were without the occupation; otherwise the same configuration gave the same records.
-    """
-    version = config.get("format_version")
-    if not isinstance(version, int) or version >= FORMAT_VERSION:
-        return config
-    visible = config.get("persona_visible")
-    return {
-        **config,
-        "persona_visible": "no_occupation" if visible == "demographics" else visible,
-        "format_version": FORMAT_VERSION if version == FORMAT_VERSION - 1 else version,
-    }
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # a name that is too long, say: making it will tell
-        return False
-
-
 def _is_remnant(path: Path) -> bool:
     """Say whether a kill can have left this before the `config.json` of a run was whole."""
     if path.name == "stages":
         return path.is_dir() and not any(path.iterdir())
     return path.name in (LOCK, HOLDER) or path.match(".config.json.*.part")
-
-
-def _differences(found: dict[str, Any], wanted: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield the keys that differ, with what each side has; of mappings the keys inside."""
-    for key in {**found, **wanted}:
-        there, now = found.get(key, "absent"), wanted.get(key, "absent")
-        if isinstance(there, dict) and isinstance(now, dict):
-            yield from _differences(there, now, f"{path}{key}.")
-        elif there != now:
-            yield f"{path}{key}", there, now
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -66,43 +66,53 @@ def find_question(store: RunStore, question_id: str) -> QuestionPoint:
     Raises:
         UserError: No question is meant, or several, or a file of the run is absent or damaged.
     """
-    made = {question.question_id: question for question in store.read("questions", Question)}
+
+    def is_meant(known: str) -> bool:
+        return known == question_id or (len(question_id) >= _SHORTEST_PREFIX and known.startswith(question_id))
+
+    made = {one.question_id: one for one in store.read("questions", Question) if is_meant(one.question_id)}
     asked = {
-        row.question_id: (split, row) for split in assembled_splits(store) for row in asked_questions(store, split)
+        row.question_id: (split, row)
+        for split in assembled_splits(store)
+        for row in asked_questions(store, split)
+        if is_meant(row.question_id)
     }
     ids = [*made, *asked]
-    found = [known for known in ids if known == question_id]
-    if not found and len(question_id) >= _SHORTEST_PREFIX:
-        found = [known for known in ids if known.startswith(question_id)]
+    found = [question_id] if question_id in ids else ids
     if len(found) != 1:
         raise UserError(
             f"{question_id!r} names {len(found) or 'no'} question{'s' if found else ''} of {store.folder}",
-            f"give an id of {store.path('questions')}, or one that personamem inspect shows of a dataset of this run, "
-            f"or {_SHORTEST_PREFIX} or more of its first characters",
+            f"give an id of {store.paths('questions')[0]}, or one that personamem inspect shows of a dataset of this "
+            f"run, or {_SHORTEST_PREFIX} or more of its first characters",
         )
     split, row = asked.get(found[0], ("", None))
-    question = made.get(row.source_question_id if row else found[0])
+    source = row.source_question_id if row else found[0]
+    question = made.get(source) or next(
+        (one for one in store.read("questions", Question) if one.question_id == source), None
+    )
     if question is None:
         raise UserError(
-            f"the split {split} is of other questions than {store.path('questions')} has",
+            f"the split {split} is of other questions than {store.folder} has",
             f"personamem assemble {store.folder}",
         )
     before = _sessions_before(store, split, row, question.persona_id) if row else {*question.after_session_ids}
-    for history in store.read("histories", History):
+    part = store.part_of(question.persona_id)
+    for history in part.read("histories", History):
         for topic in history.topics if history.persona_id == question.persona_id else ():
             if any(event.event_id in question.evidence_event_ids for event in topic.events):
                 return QuestionPoint(
                     found[0], question, topic, [s for s in topic.sessions if s.session_id in before][-1]
                 )
-    raise UserError(f"{store.path('histories')} lacks what question {question_id} is about", "generate the run anew")
+    raise UserError(f"{part.path('histories')} lacks what question {question_id} is about", "generate the run anew")
 
 
 def _sessions_before(store: RunStore, split: str, row: AskedQuestion, persona_id: int) -> set[str]:
     """Return the sessions that stand before a question in its context."""
     plans = context_plans(store, split, context_spans(store, split)[persona_id])
     plan = next(plan for plan in plans if plan.shared_context_id == row.shared_context_id)
-    system = next(bool(p.shown) for p in store.read("personas", Persona) if p.persona_id == persona_id)
-    sessions = store.finished("sessions")
+    part = store.part_of(persona_id)
+    system = next(bool(p.shown) for p in part.read("personas", Persona) if p.persona_id == persona_id)
+    sessions = part.finished("sessions")
     lengths = {
         one.session_id: len(one.messages) + system
         for one in read_records(sessions, Session, persona_spans(sessions)[persona_id])

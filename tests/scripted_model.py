@@ -9,8 +9,9 @@ from typing import Any
 from generation.history_records import Whose
 from generation.llm.client import Call, Client, Completion
 from generation.llm.offline.backend import OfflineBackend
-from generation.pipeline import STAGES, RunInputs
 from generation.question_plans import plan_questions
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
 from generation.stages.fillers import filler_tasks
 from generation.stages.histories import draw_history
 from generation.stages.personas import draw_personas

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from small_runs import make_run, tiny_work
 
-from generation.pipeline import RunInputs
 from generation.record_files import record_line, writing_lines
 from generation.records import Question
+from generation.run_inputs import RunInputs
 from generation.store import RunStore
 from personamem_builder.audit.gates import Gate, Gates, Limit
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from generation.banks.load import load_banks
-from generation.config import Config, load_config
-from generation.pipeline import RunInputs, generate
+from generation.config import Config, Turns, load_config
+from generation.pipeline import generate
+from generation.run_inputs import RunInputs
 from generation.store import RunStore
 
 TINY = Path(__file__).parents[1] / "examples" / "tiny.yaml"
@@ -23,6 +24,19 @@ def work_of(config: Config) -> RunInputs:
 def tiny_work(**changes: object) -> RunInputs:
     """Return the work of `examples/tiny.yaml`, with some keys replaced."""
     return work_of(load_config(TINY).model_copy(update=changes))
+
+
+def sparse_work(**changes: object) -> RunInputs:
+    """Two users of whom there is little to tell, with some keys replaced."""
+    counts: dict[str, object] = {
+        "items_per_topic": 3,
+        "slots_per_topic": 1,
+        "facts_per_topic": 1,
+        "updates_per_topic": 2,
+        "fillers": 6,
+        "turns_per_session": Turns(min=3, max=4),
+    }
+    return tiny_work(**counts | changes)
 
 
 def make_run(work: RunInputs, folder: Path, workers: int = 1) -> RunStore:

@@ -21,7 +21,8 @@ def generate_run(
     """
     from generation.banks.load import load_banks
     from generation.config import load_config
-    from generation.pipeline import RunInputs, generate
+    from generation.pipeline import generate
+    from generation.run_inputs import RunInputs
     from generation.store import RunStore
 
     config = load_config(config_file).model_copy(update=settings)

@@ -112,12 +112,15 @@ class Ledger:
         path: The file, `ledger.jsonl` in the folder of a run; made if it is not there.
         prices: By the name of the model.
         budget: Most that the run may cost, in US dollars; None for no limit.
+        spent_elsewhere: What counts as spent beside the calls of this ledger.
 
     Raises:
         UserError: The budget is not above 0 or not finite, or the file is damaged or cannot be written.
     """
 
-    def __init__(self, path: Path, prices: Mapping[str, Price], budget: float | None = None) -> None:
+    def __init__(
+        self, path: Path, prices: Mapping[str, Price], budget: float | None = None, spent_elsewhere: float = 0.0
+    ) -> None:
         check_budget(budget)
         self._path = path
         self._prices = prices
@@ -125,7 +128,7 @@ class Ledger:
         self._changed = threading.Condition()
         self._end = 0  # of what was read
         self._number = 0  # of lines read
-        self._spent = 0.0
+        self._spent = spent_elsewhere
         self._lines: dict[tuple[str, str], StageUsage] = {}
         self._shares: dict[ShareOf, dict[int | str, Share]] = {"persona_id": {}, "topic": {}}
         self._readings: dict[str, Readings] = {}
@@ -144,7 +147,7 @@ class Ledger:
         return self._budget is not None
 
     def spent(self) -> float:
-        """Return what the run has cost so far, in US dollars, as far as it is known."""
+        """Return what was spent so far, in US dollars, as far as it is known."""
         with self._changed:
             self._read()
             return self._spent

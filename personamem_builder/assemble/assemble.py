@@ -67,7 +67,6 @@ def assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: i
 def _assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: int) -> dict[str, dict[str, int]]:
     fingerprint = store.fingerprint()
     read_fillers(store)  # damage is said here, not by a worker that cannot start
-    personas = find_personas(store)
     settings = _Settings(store, fingerprint["seed"], tuple(sizes), n_variants)
     counts = {size.split: {"contexts": 0, "questions": 0} for size in sizes}
     with replacing_splits(store, [size.split for size in sizes]) as new:
@@ -77,13 +76,14 @@ def _assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: 
                 for size in sizes
                 for name in (CONTEXTS, QUESTIONS)
             }
-            for assembled in track(_assembled(settings, personas, workers), "assembling", len(personas)):
+            for assembled in track(_assembled(settings, workers), "assembling", fingerprint["personas"]):
                 for context in assembled:
                     write[context.split, CONTEXTS](context.plan)
                     for question in context.questions:
                         write[context.split, QUESTIONS](question)
                     counts[context.split]["contexts"] += 1
                     counts[context.split]["questions"] += len(context.questions)
+        RunStore(store.folder).parts()  # refuses shards that were begun anew meanwhile
         for size in sizes:
             if not counts[size.split]["questions"]:
                 raise UserError(f"no question can be asked in a context of {size.split}", _FEW_QUESTIONS)
@@ -100,7 +100,8 @@ class _Settings(NamedTuple):
     n_variants: int
 
 
-def _assembled(settings: _Settings, personas: Sequence[PersonaSpans], workers: int) -> Iterator[list[_ContextLines]]:
+def _assembled(settings: _Settings, workers: int) -> Iterator[list[_ContextLines]]:
+    personas = find_personas(settings.store)
     if workers == 1:
         _start_worker(settings)
         yield from map(_assemble_persona, personas)
@@ -120,7 +121,7 @@ def _start_worker(settings: _Settings) -> None:
 def _assemble_persona(spans: PersonaSpans) -> list[_ContextLines]:
     assert _worker is not None, "no worker was started in this process"
     settings, fillers = _worker
-    records = read_persona(settings.store, spans)
+    records = read_persona(spans)
     persona_id = records.persona.persona_id
     lengths = records.session_tokens()
     result: dict[tuple[str, str], _PlannedContext] = {}

@@ -13,13 +13,13 @@ from generation import records
 from generation.errors import UserError
 from generation.history_records import History
 from generation.record_files import LineSpan, persona_spans, read_records
-from generation.records import Filler, Persona, Question, Record, Session
+from generation.records import Filler, Persona, Question, Session
 from generation.store import RunStore
 from personamem_builder.assemble.refined import read_refined
 from personamem_builder.official.contexts_jsonl import hashed_form
 from personamem_builder.schema import Message
 
-R = TypeVar("R", bound=Record)
+R = TypeVar("R", bound=BaseModel)
 
 _FINISH: Final = "finish the run: the same personamem generate command again"
 
@@ -87,14 +87,31 @@ class PersonaSpans(NamedTuple):
     """Where the records of a persona lie.
 
     Attributes:
-        persona: The user.
+        part: The run, or the shard of it that has the persona.
         stages: Which lines of the file of a stage.
         dropped: Ids of questions of the run that are left out.
     """
 
-    persona: Persona
+    part: RunStore
+    persona_id: int
     stages: dict[str, LineSpan]
     dropped: frozenset[str] = frozenset()
+
+    def read(self, stage: str, kind: type[R]) -> Iterator[R]:
+        """Yield what a stage has of the persona."""
+        return read_records(self.part.path(stage), kind, self.stages[stage])
+
+    def read_one(self, stage: str, kind: type[R]) -> R:
+        """Return the one record that a stage has of the persona.
+
+        Raises:
+            UserError: There are several.
+        """
+        records = list(self.read(stage, kind))
+        if len(records) != 1:
+            found = f"{len(records)} {stage} of persona {self.persona_id}"
+            raise UserError(f"{self.part.path(stage)} holds {found}", "delete the file, and generate again")
+        return records[0]
 
 
 class _ConversationTexts(BaseModel):
@@ -105,8 +122,8 @@ class _ConversationTexts(BaseModel):
     messages: list[Message]
 
 
-def find_personas(store: RunStore, *, refined: bool = True) -> list[PersonaSpans]:
-    """Return where the records of each persona of a run lie.
+def find_personas(store: RunStore, *, refined: bool = True) -> Iterator[PersonaSpans]:
+    """Yield where the records of each persona of a run lie, looking through one shard after another if it has some.
 
     Args:
         store: A finished run.
@@ -115,64 +132,57 @@ def find_personas(store: RunStore, *, refined: bool = True) -> list[PersonaSpans
     Raises:
         UserError: The run is not finished, or has no questions, or was refined before its questions were made anew.
     """
-    fingerprint = store.fingerprint()
-    personas = list(store.read("personas", Persona))
-    if len(personas) + _failed(store, "personas") != fingerprint["personas"]:
-        raise UserError(
-            f"{store.path('personas')} holds {len(personas)} personas of {fingerprint['personas']}", _FINISH
-        )
-    if not any(fingerprint["questions_per_topic"].values()):
+    if not any(store.fingerprint()["questions_per_topic"].values()):
         raise UserError(f"{store.folder} has no questions", "generate with questions_per_topic above 0")
-    spans = {stage: persona_spans(store.finished(stage)) for stage in ("histories", "sessions", "questions")}
-    lacking = [(stage, p) for p in personas for stage, own in spans.items() if p.persona_id not in own]
-    if lacking and not store.failures():
-        [(stage, persona), *_] = lacking
-        raise UserError(f"{store.path(stage)} holds nothing of persona {persona.persona_id}", _FINISH)
-    incomplete = {persona.persona_id for _, persona in lacking}
     decided = read_refined(store) if refined else None
     dropped = decided.dropped() if decided else frozenset[str]()
-    return [
-        PersonaSpans(persona, {stage: own[persona.persona_id] for stage, own in spans.items()}, dropped)
-        for persona in personas
-        if persona.persona_id not in incomplete
-    ]
+    for part in store.parts():
+        yield from _find_personas(part, dropped)
 
 
-def read_persona(store: RunStore, spans: PersonaSpans) -> PersonaRecords:
+def _find_personas(part: RunStore, dropped: frozenset[str]) -> Iterator[PersonaSpans]:
+    spans = {stage: persona_spans(part.finished(stage)) for stage in ("personas", "histories", "sessions", "questions")}
+    personas, wanted = spans["personas"], len(part.users())
+    if len(personas) + _failed(part, "personas") != wanted:
+        raise UserError(f"{part.path('personas')} holds {len(personas)} personas of {wanted}", _FINISH)
+    is_whole = not part.failures()
+    for persona_id in personas:
+        lacking = [stage for stage, own in spans.items() if persona_id not in own]
+        if lacking and is_whole:
+            raise UserError(f"{part.path(lacking[0])} holds nothing of persona {persona_id}", _FINISH)
+        if not lacking:
+            yield PersonaSpans(part, persona_id, {stage: own[persona_id] for stage, own in spans.items()}, dropped)
+
+
+def read_persona(spans: PersonaSpans) -> PersonaRecords:
     """Read the records of a persona.
 
     Raises:
         UserError: Sessions are missing, or a line was changed by hand.
     """
-
-    def read(stage: str, kind: type[R]) -> Iterator[R]:
-        return read_records(store.path(stage), kind, spans.stages[stage])
-
-    histories = list(read("histories", History))
-    if len(histories) != 1:
-        found = f"{len(histories)} histories of persona {spans.persona.persona_id}"
-        raise UserError(f"{store.path('histories')} holds {found}", "delete the file, and generate again")
-    [history] = histories
+    persona, history = spans.read_one("personas", Persona), spans.read_one("histories", History)
     told = {
-        session.session_id: Conversation(session.session_id, session.messages) for session in read("sessions", Session)
+        session.session_id: Conversation(session.session_id, session.messages)
+        for session in spans.read("sessions", Session)
     }
     if any(plan.session_id not in told for topic in history.topics for plan in topic.sessions):
-        if not _failed(store, "sessions"):
-            raise UserError(f"{store.path('sessions')} lacks sessions of persona {spans.persona.persona_id}", _FINISH)
+        if not _failed(spans.part, "sessions"):
+            raise UserError(f"{spans.part.path('sessions')} lacks sessions of persona {spans.persona_id}", _FINISH)
         history = history.up_to_missing(told)
-    kept = tuple(question for question in read("questions", Question) if question.question_id not in spans.dropped)
-    return PersonaRecords(spans.persona, history, told, kept)
+    kept = tuple(
+        question for question in spans.read("questions", Question) if question.question_id not in spans.dropped
+    )
+    return PersonaRecords(persona, history, told, kept)
 
 
-def read_persona_texts(store: RunStore, spans: PersonaSpans) -> PersonaTexts:
+def read_persona_texts(spans: PersonaSpans) -> PersonaTexts:
     """Read what the contexts of a persona are written from, which `read_persona` found whole before.
 
     Raises:
         UserError: A line was changed by hand.
     """
-    [history] = read_records(store.path("histories"), History, spans.stages["histories"])
-    sessions = read_records(store.path("sessions"), _ConversationTexts, spans.stages["sessions"])
-    return PersonaTexts(spans.persona, history, {session.session_id: session.messages for session in sessions})
+    sessions = {one.session_id: one.messages for one in spans.read("sessions", _ConversationTexts)}
+    return PersonaTexts(spans.read_one("personas", Persona), spans.read_one("histories", History), sessions)
 
 
 def read_fillers(store: RunStore) -> dict[str, Conversation]:
@@ -185,7 +195,7 @@ def read_fillers(store: RunStore) -> dict[str, Conversation]:
         filler.filler_id: Conversation(filler.filler_id, filler.messages) for filler in store.read("fillers", Filler)
     }
     if len(fillers) + _failed(store, "fillers") != (wanted := store.fingerprint()["fillers"]):
-        raise UserError(f"{store.path('fillers')} holds {len(fillers)} fillers of {wanted}", _FINISH)
+        raise UserError(f"{store.paths('fillers')[0]} holds {len(fillers)} fillers of {wanted}", _FINISH)
     return fillers
 
 
@@ -195,8 +205,7 @@ def read_filler_texts(store: RunStore) -> dict[str, list[Message]]:
     Raises:
         UserError: A line was changed by hand.
     """
-    texts = read_records(store.finished("fillers"), _ConversationTexts)
-    return {filler.filler_id: filler.messages for filler in texts}
+    return {filler.filler_id: filler.messages for filler in store.read("fillers", _ConversationTexts)}
 
 
 def _failed(store: RunStore, stage: str) -> int:

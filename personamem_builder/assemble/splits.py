@@ -11,9 +11,9 @@ from typing import Final
 
 from generation.errors import UserError
 from generation.files import file_digest, replacing
-from generation.pipeline import STAGES
 from generation.reading import read_model
 from generation.record_files import LineSpan, persona_spans, read_records
+from generation.run_stages import STAGES
 from generation.store import RunStore
 from personamem_builder.assemble.records import AskedQuestion, Assembly, ContextPlan
 from personamem_builder.assemble.refined import REFINED
@@ -22,6 +22,7 @@ from personamem_builder.assemble.sizes import SIZES, Size
 CONTEXTS: Final = "contexts.jsonl"
 QUESTIONS: Final = "questions.jsonl"
 _ASSEMBLY: Final = "assembly.json"
+_CONFIG: Final = "config.json"
 
 
 def assembled_splits(store: RunStore) -> list[str]:
@@ -67,16 +68,15 @@ def read_assembly(store: RunStore, split: str) -> Assembly:
     assembly = read_model(path, Assembly, f"assemble it again: {again}")
     files = dict(assembly.files)
     own = [_folder(store, split) / name for name in (CONTEXTS, QUESTIONS)]
-    needed = {file.relative_to(store.folder).as_posix() for file in (*_run_files(store), *own)}
+    needed = {_CONFIG, *map(_stage_file, STAGES), *(file.relative_to(store.folder).as_posix() for file in own)}
     if assembly.split != split or not needed.issubset(files):
         raise UserError(f"{path} is damaged: it is of another split, or lacks files", f"assemble it again: {again}")
     if (store.folder / REFINED).exists():
         files.setdefault(REFINED, "")  # the run was refined since
     for name, digest in files.items():
-        file = store.folder / name
-        if not file.is_file() or file_digest(file) != digest:
+        if _digest(store, name) != digest:
             raise UserError(
-                f"{file} is not what the split {split} was assembled from: its digest differs",
+                f"{store.folder / name} is not what the split {split} was assembled from: its digest differs",
                 f"assemble it again: {again}",
             )
     return assembly
@@ -84,14 +84,12 @@ def read_assembly(store: RunStore, split: str) -> Assembly:
 
 def write_assembly(store: RunStore, size: Size, n_variants: int, new: Path) -> None:
     """Write what a split, whose files are in the folder `new`, was made from, so that a change can be noticed."""
-    files = _run_files(store)
-    if (refined := store.folder / REFINED).exists():
-        files.append(refined)
+    names = [_CONFIG, *map(_stage_file, STAGES), *([REFINED] if (store.folder / REFINED).exists() else [])]
     own = _folder(store, size.split).relative_to(store.folder)
     content = Assembly(
         **size._asdict(),
         n_variants=n_variants,
-        files={path.relative_to(store.folder).as_posix(): file_digest(path) for path in files}
+        files={name: _digest(store, name) for name in names}
         | {(own / name).as_posix(): file_digest(new / name) for name in (CONTEXTS, QUESTIONS)},
     )
     with replacing(new / _ASSEMBLY) as part:
@@ -127,6 +125,13 @@ def _folder(store: RunStore, split: str) -> Path:
     return store.folder / "splits" / split
 
 
-def _run_files(store: RunStore) -> list[Path]:
-    """Return the files of a run that every split is made from."""
-    return [store.folder / "config.json", *map(store.path, STAGES)]
+def _stage_file(stage: str) -> str:
+    """Return what a stage file is called, also where it lies in shards: one after another they are it."""
+    return f"stages/{stage}.jsonl"
+
+
+def _digest(store: RunStore, name: str) -> str:
+    """Return the sha256 of a file of a run; empty if it is not there."""
+    stage = next((stage for stage in STAGES if name == _stage_file(stage)), None)
+    files = [store.folder / name] if stage is None else [part.path(stage) for part in store.parts()]
+    return file_digest(*files) if all(file.is_file() for file in files) else ""

@@ -67,7 +67,7 @@ def _readers(path: Path) -> Mapping[str, _Reader]:
         return {_split_name(path): partial(_read_csv, path, None)}
     if may_be_dataset(path):
         return {name: partial(_read_dataset, path, name) for name in read_manifest(path)["splits"]}
-    if (path / "stages").is_dir():
+    if (path / "stages").is_dir() or RunStore(path).is_sharded:
         return {RUN: partial(read_run, RunStore(path))}
     found = [file for file in path.glob("questions_*") if file.name.endswith(_CSV)]
     # Of two files of a split the shorter name is read: the one that is not of options only, or not packed.
@@ -143,28 +143,28 @@ def read_run(store: RunStore, *, refined: bool = True) -> AuditedSplit:
     Raises:
         UserError: The run is not finished, or was damaged.
     """
-    places = find_personas(store, refined=refined)
+    places = list(find_personas(store, refined=refined))
     rows = []
     for place in places:
-        records = read_persona(store, place)
+        records = read_persona(place)
         layout = _whole_history(records)
         starts = dict(zip(layout.session_ids, layout.session_starts, strict=True))
         for question in records.questions:
             end = starts.get(question.before_session_id or "", len(layout.messages))
             rows.append(_run_row(question, layout, end))
     rows.sort(key=table_order)
-    return AuditedSplit(name=RUN, rows=rows, contexts=partial(_run_contexts, store, places))
+    return AuditedSplit(name=RUN, rows=rows, contexts=partial(_run_contexts, places))
 
 
-def _run_contexts(store: RunStore, places: Sequence[PersonaSpans]) -> Iterator[ContextRow]:
+def _run_contexts(places: Sequence[PersonaSpans]) -> Iterator[ContextRow]:
     for place in places:
-        records = read_persona(store, place)
+        records = read_persona(place)
         layout = _whole_history(records)
         sessions = {plan.session_id: (topic.topic, plan) for topic in records.history.topics for plan in topic.sessions}
         planned = [sessions[session_id] for session_id in layout.session_ids]
         yield {
             "shared_context_id": layout.shared_context_id,
-            "persona_id": place.persona.persona_id,
+            "persona_id": place.persona_id,
             "messages": layout.messages,
             "session_starts": layout.session_starts,
             "session_topics": [topic for topic, _ in planned],

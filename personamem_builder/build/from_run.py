@@ -220,7 +220,7 @@ def _contexts(
         _PersonaPlans(
             spans,
             # A split of short histories may have none of a persona.
-            {split: own[id_] for split, own in plans.items() if (id_ := spans.persona.persona_id) in own},
+            {split: own[id_] for split, own in plans.items() if (id_ := spans.persona_id) in own},
         )
         for spans in find_personas(store)
     ]
@@ -249,7 +249,7 @@ def _start_worker(store: RunStore) -> None:
 def _contexts_of_persona(own: _PersonaPlans) -> list[tuple[str, ContextRow]]:
     assert _worker is not None, "no worker was started in this process"
     store, fillers = _worker
-    texts = read_persona_texts(store, own.spans)
+    texts = read_persona_texts(own.spans)
     return [
         (split, _context_row(texts, fillers, plan))
         for split, span in own.plans.items()

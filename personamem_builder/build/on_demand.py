@@ -19,7 +19,8 @@ from generation.banks.load import load_banks
 from generation.config import load_config
 from generation.errors import UserError
 from generation.files import file_digest, json_digest
-from generation.pipeline import RunInputs, generate
+from generation.pipeline import generate
+from generation.run_inputs import RunInputs
 from generation.store import RunStore
 from personamem_builder.assemble.assemble import assemble
 from personamem_builder.assemble.sizes import SIZES

@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
@@ -16,14 +16,20 @@ from generation.banks.load import load_banks
 from generation.config import MAX_USERS, Config, load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE, parse_backend
-from generation.llm.ledger import Ledger, check_budget, dollars
+from generation.llm.ledger import check_budget, dollars
 from generation.llm.prices import described_price, known_prices
-from generation.pipeline import STAGES, RunInputs
+from generation.llm.usage import Usage
+from generation.pipeline import Generated
 from generation.pipeline import generate as generate_run
 from generation.preview import estimate as estimate_run
 from generation.preview import preview as preview_run
 from generation.resources import install_hint
-from generation.store import FailedItem, RunStore, numbers_shown
+from generation.run_config import numbers_shown
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
+from generation.sharded_run import MadeShard, make_shard, make_shards, shard_inputs
+from generation.shards import MAX_SHARDS, SHARDS, Shard, check_count, parse_shard, read_done, shards_there
+from generation.store import FailedItem, RunStore
 from personamem_builder.cli.options import PATH, json_option, workers_option
 
 
@@ -44,6 +50,8 @@ from personamem_builder.cli.options import PATH, json_option, workers_option
     help="Users of the run, numbered from 0: 0-9 are the first ten. A run of 0-4 gets 5-9 added. [default: personas of "
     "CONFIG]",
 )
+@click.option("--shard", "shard_text", metavar="I/N", help="Make shard I of N, a part of the users: 3/16.")
+@click.option("--shards", type=click.IntRange(1, MAX_SHARDS), metavar="N", help="Make all N shards, one after another.")
 @click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
 @workers_option("Processes of the offline backend.")
 @click.option("--preview", is_flag=True, help="Print a sample and write nothing.")
@@ -54,6 +62,8 @@ def generate(
     out: Path | None,
     backends: tuple[str, ...],
     personas: str | None,
+    shard_text: str | None,
+    shards: int | None,
     budget: float | None,
     workers: int,
     preview: bool,
@@ -68,6 +78,10 @@ def generate(
 
     A run can get more users later, by --personas or by more personas in CONFIG: the others stay as they are.
 
+    A large run can be made in shards, near-equal parts of its users: by one command, or by many at a time on machines
+    that share a disk. Later commands read the shards as one run, byte for byte the same. --budget is for all shards
+    that the command makes.
+
     openai:MODEL is any OpenAI-compatible endpoint: OPENAI_API_KEY, and OPENAI_BASE_URL for others than OpenAI's own.
 
     personamem generate examples/tiny.yaml --preview
@@ -76,9 +90,13 @@ def generate(
 
     personamem generate examples/tiny.yaml --personas 0-9
 
+    personamem generate examples/full.yaml --out runs/big --shard 3/16
+
     personamem generate examples/tiny.yaml --backend openai:MODEL --budget 5 --estimate
     """
     check_budget(budget)
+    if shard_text is not None and shards is not None:
+        raise click.UsageError("give --shard for one shard, or --shards for all")
     settings = load_config(config)
     if personas is not None:
         settings = _with_users(settings, personas)
@@ -87,26 +105,89 @@ def generate(
         click.echo(preview_run(work))
         return
     folder = out or Path("runs") / config.stem
+    shard = parse_shard(shard_text, settings.personas) if shard_text is not None else None
     if estimate:
-        _print_estimate(_left(work, folder), as_json)
+        _print_estimate(shard_inputs(work, shard) if shard else _left(work, folder), as_json)
         return
-    store = RunStore.open(folder, work.fingerprint(), _forget_refinement)
-    counts, failures, ledger = generate_run(work, store, workers, budget)
-    usage = _Usage.of(ledger) if ledger is not None else None
+    if shard is not None:
+        made = _of_shard(make_shard(work, folder, shard, workers, budget))
+        work = shard_inputs(work, shard)
+    elif shards is not None:
+        check_count(shards, settings.personas)
+        made = _together(folder, list(_said(make_shards(work, folder, shards, workers, budget))))
+    else:
+        store = RunStore.open(folder, work.fingerprint(), _forget_refinement)
+        made = _Made.of(folder, generate_run(work, store, workers, budget))
+    _print_made(made, work, as_json)
+    if made.failures:
+        _fail(made, folder)
+    click.echo(_next(work, folder, shard), err=True)
+
+
+class _Made(NamedTuple):
+    """What a command made.
+
+    Attributes:
+        folder: Of the run, or of the shard that was made.
+    """
+
+    folder: Path
+    counts: Mapping[str, int]
+    failures: Sequence[FailedItem]
+    usage: Usage | None
+
+    @classmethod
+    def of(cls, folder: Path, made: Generated) -> _Made:
+        usage = Usage.of(made.ledger) if made.ledger is not None else None
+        return cls(folder, made.counts, made.failures, usage)
+
+
+def _of_shard(shard: MadeShard) -> _Made:
+    return _Made.of(shard.store.folder, shard.generated)
+
+
+def _said(shards: Iterable[MadeShard]) -> Iterator[_Made]:
+    """Yield what was made of each shard, and say that it is finished."""
+    for shard in shards:
+        click.echo(f"{shard.store.folder}: {'made' if shard.is_new else 'was there'}", err=True)
+        yield _of_shard(shard)
+
+
+def _together(folder: Path, shards: Sequence[_Made]) -> _Made:
+    """Return what was made of a run in all its shards."""
+    usages = [made.usage for made in shards if made.usage is not None]
+    return _Made(
+        folder,
+        {stage: sum(made.counts[stage] for made in shards) for stage in STAGES},
+        [failure for made in shards for failure in made.failures],
+        Usage.together(usages) if usages else None,
+    )
+
+
+def _print_made(made: _Made, work: RunInputs, as_json: bool) -> None:
+    folder, counts, failures, usage = made
     if as_json:
         paid = usage._asdict() if usage is not None else {}
         click.echo(json.dumps({"run": str(folder), **counts, "failed": len(failures), **paid}))
     else:
         click.echo(f"{folder}: " + ", ".join(f"{count} {stage}" for stage, count in counts.items()))
+    settings = work.config
     asked = settings.personas * len(settings.topics) * sum(settings.questions_per_topic.values())
     if counts["questions"] < asked:
         click.echo(f"note: {asked} questions were asked for; the histories give {counts['questions']}", err=True)
     if usage is not None:
         _print_usage(usage, is_independent=bool(work.reader))
-    if failures:
-        _fail(folder, failures)
-    topic = next(iter(work.banks.topics))
-    click.echo(f"next: personamem timeline {folder} --persona {settings.first_persona} --topic {topic}", err=True)
+
+
+def _next(work: RunInputs, folder: Path, shard: Shard | None) -> str:
+    """Return what a user may do next."""
+    if shard is None:
+        topic = next(iter(work.banks.topics))
+        return f"next: personamem timeline {folder} --persona {work.config.first_persona} --topic {topic}"
+    finished = sum(read_done(path) is not None for path in shards_there(folder).values())
+    if finished < shard.of:
+        return f"note: {finished} of {shard.of} shards finished"
+    return f"next: personamem assemble {folder}"
 
 
 def _with_users(config: Config, text: str) -> Config:
@@ -147,43 +228,15 @@ def _left(work: RunInputs, folder: Path) -> RunInputs:
     return work._replace(config=config)
 
 
-def _fail(folder: Path, failures: Sequence[FailedItem]) -> NoReturn:
-    listed = ", ".join(f"{count} {stage}" for stage, count in Counter(failure.stage for failure in failures).items())
-    click.echo(f"failed: {listed}; why is in {folder / 'failed.jsonl'}", err=True)
+def _fail(made: _Made, folder: Path) -> NoReturn:
+    listed = ", ".join(f"{count} {stage}" for stage, count in Counter(one.stage for one in made.failures).items())
+    where = made.folder / (f"{SHARDS}/*/failed.jsonl" if RunStore(made.folder).is_sharded else "failed.jsonl")
+    click.echo(f"failed: {listed}; why is in {where}", err=True)
     click.echo(f"next: the same command asks for them anew; or personamem assemble {folder}, without them", err=True)
     sys.exit(1)
 
 
-class _Usage(NamedTuple):
-    """What a run took of language models, all its sessions together; costs in US dollars, None where not known."""
-
-    calls: int
-    prompt_tokens: int
-    reply_tokens: int
-    cost: float | None
-    cost_by_persona: dict[int | str, float | None]
-    cost_by_topic: dict[int | str, float | None]
-    readings: int
-    disagreements: int
-
-    @classmethod
-    def of(cls, ledger: Ledger) -> _Usage:
-        lines = ledger.summary()
-        costs = [line.cost for line in lines]
-        readings = ledger.readings().values()
-        return cls(
-            calls=sum(line.calls for line in lines),
-            prompt_tokens=sum(line.prompt_tokens for line in lines),
-            reply_tokens=sum(line.reply_tokens for line in lines),
-            cost=None if None in costs else sum(cost or 0.0 for cost in costs),
-            cost_by_persona={key: share.cost for key, share in ledger.shares("persona_id").items()},
-            cost_by_topic={key: share.cost for key, share in ledger.shares("topic").items()},
-            readings=sum(one.texts for one in readings),
-            disagreements=sum(one.disagreed for one in readings),
-        )
-
-
-def _print_usage(usage: _Usage, is_independent: bool) -> None:
+def _print_usage(usage: Usage, is_independent: bool) -> None:
     def cost(amount: float | None) -> str:
         return "unknown" if amount is None else dollars(amount)
 

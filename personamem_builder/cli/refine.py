@@ -115,7 +115,7 @@ def _writer(backends: tuple[str, ...]) -> str | None:
         UserError: There is no such backend, or it is for another stage.
     """
     from generation.llm.backends import parse_backend
-    from generation.pipeline import STAGES
+    from generation.run_stages import STAGES
 
     writer = None
     for text in backends:

@@ -9,7 +9,8 @@ import click
 from generation.errors import UserError
 from generation.history_records import History
 from generation.records import Persona
-from generation.store import RunStore, numbers_shown
+from generation.run_config import numbers_shown
+from generation.store import RunStore
 from personamem_builder.cli.options import PATH, run_argument
 from personamem_builder.evolution import (
     QuestionPoint,
@@ -70,8 +71,9 @@ def timeline(
         _check(asked, persona_id, topic)
         persona_id, topic = asked.question.persona_id, asked.topic.topic
     number = users.start if persona_id is None else persona_id
-    persona = next((p for p in store.read("personas", Persona) if p.persona_id == number), None)
-    history = next((h for h in store.read("histories", History) if h.persona_id == number), None)
+    part = store.part_of(number)
+    persona = next((p for p in part.read("personas", Persona) if p.persona_id == number), None)
+    history = next((h for h in part.read("histories", History) if h.persona_id == number), None)
     if persona is None or history is None:
         raise UserError(f"{run} has no persona {number}", f"its personas are {numbers_shown(users)}")
     found = topic_history(history, topic or "")

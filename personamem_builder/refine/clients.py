@@ -11,8 +11,9 @@ from generation.llm.cache import ReplyCache
 from generation.llm.client import Account, Backend, Client
 from generation.llm.ledger import Ledger
 from generation.parallel import calls_under_way, ordered_results
-from generation.pipeline import ATTEMPTS, LEDGER, REPLIES, RunInputs
+from generation.pipeline import ATTEMPTS, LEDGER, REPLIES
 from generation.progress import track
+from generation.run_inputs import RunInputs
 from generation.store import RunStore
 
 T = TypeVar("T")

@@ -10,10 +10,11 @@ from typing import Any
 
 from generation.errors import UserError
 from generation.history_records import History
-from generation.pipeline import STAGES, RunInputs
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.record_files import read_records, record_line
 from generation.records import Persona, Question
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
 from generation.store import RunStore
 from personamem_builder.assemble.refined import Fate, Reason
 from personamem_builder.audit.inputs import read_run

@@ -12,8 +12,8 @@ from generation.banks.load import load_banks, shipped_topics
 from generation.config import Config, load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE
-from generation.pipeline import RunInputs
 from generation.reading import describe
+from generation.run_inputs import RunInputs
 from generation.store import RunStore
 
 

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from generation.errors import UserError
 from generation.files import file_digest
 from generation.interruption import kept_if_interrupted
 from generation.llm.backends import parse_backend
-from generation.pipeline import RunInputs
 from generation.prompts import template_digests
+from generation.run_inputs import RunInputs
 from generation.store import RunStore
 from personamem_builder.assemble.refined import REASONS, Count, Funnel, Refined
 from personamem_builder.audit.gates import Gates
@@ -73,9 +74,14 @@ def refine(store: RunStore, settings: Settings, config: Path | None = None, budg
         budget: Most that the calls of the run may cost, in US dollars, those before included; None for no limit.
 
     Raises:
-        UserError: The run is not finished or was damaged, another process is writing to it, a setting is impossible, a
-            model cannot be asked, or the budget is spent.
+        UserError: The run is in shards, not finished or was damaged, another process is writing to it, a setting is
+            impossible, a model cannot be asked, or the budget is spent.
     """
+    if store.is_sharded:
+        raise UserError(
+            f"{store.folder} is in shards: refine decides on all questions of a run together, from one file",
+            "put the shards together first, as docs/scale.md shows",
+        )
     said = (
         f"the questions of {store.folder} are as they were, and replies are kept; the same command goes on from there"
     )

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from generation.llm.client import Backend, Call, Completion, ReplyError
-from generation.pipeline import STAGES, RunInputs
 from generation.records import Question
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
 from generation.seeds import rng_for
 from personamem_builder.refine.clients import Clients, ConnectedBackend
 from personamem_builder.refine.drafts import QuestionDraft

@@ -8,8 +8,8 @@ from small_banks import TOPICS, small_banks
 
 from generation.config import Config, Price, load_config
 from generation.errors import UserError
-from generation.pipeline import RunInputs
 from generation.records import PERIODS, QUESTION_TYPES
+from generation.run_inputs import RunInputs
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PLAIN = "topics: [writing, email, coding]\n"

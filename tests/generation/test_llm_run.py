@@ -21,8 +21,12 @@ from generation.config import LLMConfig, Price
 from generation.errors import UserError
 from generation.llm import endpoint
 from generation.llm.ledger import BudgetReached, Readings
-from generation.pipeline import STAGES, Generated, RunInputs, generate
+from generation.llm.usage import Usage
+from generation.pipeline import Generated, generate
 from generation.records import Question, Session
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
+from generation.sharded_run import make_shards
 from generation.store import RunStore
 
 KEY = "sk-a-key-that-nobody-may-see"
@@ -194,6 +198,30 @@ def test_more_users_are_paid_for_alone_and_the_budget_is_that_of_the_run(
     offline = make_run(both._replace(backend="offline"), tmp_path / "offline")
     assert stages(tmp_path / "run") == stages(offline.folder)
     assert all(content.startswith(before[stage]) for stage, content in stages(tmp_path / "run").items())
+
+
+def test_shards_have_ledgers_of_their_own_and_one_budget(serve: Serve, tmp_path: Path) -> None:
+    work = small()
+    work = work._replace(config=work.config.model_copy(update={"personas": 2, "fillers": 1}))
+    replies = replies_of(work)
+    server = serve(lambda body: Reply(replies[first_prompt(body)], usage=(1000, 1000)))  # 0.3 cent each
+    with pytest.raises(BudgetReached, match=r"stopped after \$0\.\d+ of \$"):
+        list(make_shards(work, tmp_path / "run", 2, budget=0.003 * (len(replies) - 20)))
+    asked = len(server.requests)
+    assert len(replies) - 20 <= asked < len(replies) - 10, "what the first shard cost counts for the second"
+    made = list(make_shards(work, tmp_path / "run", 2, budget=100.0))
+    assert len(server.requests) == len(replies)
+    ledgers = [shard.generated.ledger for shard in made]
+    usages = [Usage.of(ledger) for ledger in ledgers if ledger is not None]
+    assert [list(usage.cost_by_persona) for usage in usages] == [[0], [1]]
+    both = Usage.together(usages)
+    assert (both.calls, both.prompt_tokens) == (len(replies), 1000 * len(replies))
+    assert both.cost == pytest.approx(0.003 * len(replies))
+    assert list(both.cost_by_persona) == [0, 1]
+    assert sum(cost or 0 for cost in both.cost_by_topic.values()) <= both.cost
+    for number in (1, 2):
+        folder = tmp_path / "run" / "shards" / f"{number:05}-of-00002"
+        assert {path.name for path in folder.iterdir()} >= {"ledger.jsonl", "replies.sqlite", "done.json"}
 
 
 def test_a_budget_stops_the_run_and_a_higher_one_goes_on(

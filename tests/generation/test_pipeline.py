@@ -20,20 +20,22 @@ from typing import Any
 import pytest
 import yaml
 from small_banks import tiny_bank, tiny_items
-from small_runs import CLI, TINY, contents, make_run, tiny_work, work_of
+from small_runs import CLI, TINY, contents, make_run, sparse_work, tiny_work, work_of
 
 from generation import prompts
 from generation.banks.load import shipped_topics
-from generation.config import Config, Turns, load_config
+from generation.config import Config, load_config
 from generation.dates import spoken_day
 from generation.errors import UserError
 from generation.grammar import mentions
 from generation.history_records import History
 from generation.llm.client import Call, Completion, ReplyError
 from generation.llm.offline.fillers import filler, tables
-from generation.pipeline import STAGES, RunInputs, generate
+from generation.pipeline import generate
 from generation.records import QUESTION_TYPES, Filler, Persona, Question, Session
 from generation.resources import data_dir
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
 from generation.stages.personas import draw_personas, write_persona
 from generation.store import RunStore
 from generation.tokenizer import count_tokens
@@ -255,12 +257,6 @@ def test_a_kill_from_outside_leaves_no_workers_and_can_be_overcome(
 
 
 # --- damage
-
-
-def sparse_work() -> RunInputs:
-    """Two users of whom there is little to tell."""
-    counts = {"items_per_topic": 3, "slots_per_topic": 1, "facts_per_topic": 1, "updates_per_topic": 2, "fillers": 6}
-    return tiny_work(turns_per_session=Turns(min=3, max=4), **counts)
 
 
 @pytest.fixture(scope="module")

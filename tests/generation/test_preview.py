@@ -16,11 +16,13 @@ from small_runs import make_run, tiny_work, work_of
 from generation.config import LLMConfig, Price
 from generation.history_records import History
 from generation.llm.client import MAX_REPAIRS, Call, Client, Completion, ReplyError
-from generation.pipeline import ATTEMPTS, STAGES, RunInputs
+from generation.pipeline import ATTEMPTS
 from generation.preview import Estimate, estimate, preview, sample
 from generation.question_plans import plan_questions
 from generation.records import QUESTION_TYPES, Filler, Persona, Question, Session
 from generation.request_facts import OfferFacts
+from generation.run_inputs import RunInputs
+from generation.run_stages import STAGES
 from generation.stages.fillers import filler_tasks
 from generation.stages.histories import draw_history, write_history
 from generation.stages.personas import draw_personas, write_persona

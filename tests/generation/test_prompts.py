@@ -25,12 +25,12 @@ from generation.generic_replies import generic_request
 from generation.history_records import History
 from generation.llm.client import Request
 from generation.new_topic import OutlineReply, topic_requests
-from generation.pipeline import RunInputs
 from generation.prompts import render, template_digests
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import QUESTION_TYPES, Persona, Question
 from generation.resources import data_dir
 from generation.revision import rewrite_request
+from generation.run_inputs import RunInputs
 from generation.session_text import SessionReply, coverage_request, expand_request, mend_request
 from generation.stages.fillers import filler_request, filler_tasks
 from generation.stages.histories import draw_history, history_request, write_history

@@ -22,8 +22,8 @@ from small_runs import make_run, work_of
 from generation.config import load_config
 from generation.history_records import History
 from generation.llm.ledger import Ledger, StageUsage
-from generation.pipeline import STAGES
 from generation.records import Filler, Message, Persona, Question, Session
+from generation.run_stages import STAGES
 from generation.stages.questions import MAX_LENGTH_RATIO
 from generation.store import RunStore
 from generation.tokenizer import token_length

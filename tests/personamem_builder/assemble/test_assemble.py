@@ -58,7 +58,7 @@ def rows(store: RunStore, split: str) -> list[AskedQuestion]:
 
 
 def records_of(store: RunStore) -> list[PersonaRecords]:
-    return [read_persona(store, place) for place in find_personas(store)]
+    return [read_persona(place) for place in find_personas(store)]
 
 
 def rewrite(store: RunStore, stage: str, records: Iterable[Record]) -> None:

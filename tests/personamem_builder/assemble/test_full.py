@@ -85,7 +85,7 @@ def test_an_independent_reader_finds_one_option_that_holds(full: RunStore, split
     histories = {h.persona_id: h.model_dump(mode="json") for h in full.read("histories", History)}
     questions = {question.question_id: question for question in full.read("questions", Question)}
     fillers = read_fillers(full)
-    personas = {place.persona.persona_id: read_persona(full, place) for place in find_personas(full)}
+    personas = {place.persona_id: read_persona(place) for place in find_personas(full)}
     by_context = {plan.shared_context_id: plan for plan in plans(full, split)}
     layouts = {
         key: lay_out(personas[plan.persona_id], plan.blocks, fillers).event_places for key, plan in by_context.items()

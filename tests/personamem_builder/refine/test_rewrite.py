@@ -16,7 +16,7 @@ from small_runs import contents
 
 from generation.llm.backends import parse_backend
 from generation.llm.client import Client
-from generation.pipeline import STAGES
+from generation.run_stages import STAGES
 from generation.store import RunStore
 from personamem_builder.audit.gates import Gate, Limit
 from personamem_builder.refine.clients import Clients
