@@ -20,8 +20,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 
 VERSION = 1
-CONTEXTS_KEPT = 8
-"""So many users are remembered at once: a run shows one after the other, and several runs may go on together."""
+CONTEXTS_KEPT = 256
+"""So many users are remembered at once: a run with `--workers` shows several at a time."""
 
 
 class KeywordMemory:
@@ -79,7 +79,7 @@ class Contexts:
                 self._kept[request["context"]] = (KeywordMemory(), set())
                 while len(self._kept) > CONTEXTS_KEPT:
                     self._kept.popitem(last=False)
-                return {"answers": False}
+                return {"answers": False, "parallel": True}
             if request["context"] not in self._kept:
                 raise Refused(404, "there is no such context: it was never reset, or is forgotten")
             memory, taken_in = self._kept[request["context"]]

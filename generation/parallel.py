@@ -60,6 +60,13 @@ def process_pool(workers: int, start: Callable[..., None], *arguments: Any) -> P
     return pool
 
 
+def kill(pool: Executor) -> None:
+    """Shut a pool down without waiting for what it is at: processes of `process_pool` are ended."""
+    for process in list((getattr(pool, "_processes", None) or {}).values()):
+        process.kill()
+    pool.shutdown(wait=False, cancel_futures=True)
+
+
 def _start(start: Callable[..., None], arguments: tuple[Any, ...]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     hide_keys()

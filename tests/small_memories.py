@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from personamem_builder.memory.system import Memory, Session
 
@@ -131,3 +134,60 @@ class Flaky(Last):
         if "search" in BROKEN:
             raise OSError("the server is down")
         return super().search(query, k)
+
+
+# ---- in processes of their own
+
+
+class SlowAt(Last):
+    """It takes long over the history that has a text; what it uses grows with what it is shown."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
+        self.shown = 0
+
+    def add_session(self, session: Session) -> None:
+        if any(self.text in message["content"] for message in session.messages):
+            time.sleep(0.3)
+        self.shown += len(session.messages)
+        super().add_session(session)
+
+    def usage(self) -> dict[str, float]:
+        return {"dollars": 0.1 * self.shown}
+
+
+EVER_TOLD: list[Memory] = []
+"""What `Reckless` keeps outside of itself."""
+
+
+class Reckless(Last):
+    """It forgets nothing at a reset, and takes its process down at the history that has a text, while a file is there.
+
+    The number of its process stands before each memory.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        super().__init__()
+        self.text, self.file = text, Path(file)
+
+    def add_session(self, session: Session) -> None:
+        if self.file.exists() and any(self.text in message["content"] for message in session.messages):
+            os._exit(3)
+        super().add_session(session)
+        EVER_TOLD.extend(self.told[-len(session.messages) :])
+
+    def search(self, query: str, k: int) -> Sequence[Memory]:
+        return [Memory(f"{os.getpid()}: {memory.text}") for memory in EVER_TOLD]
+
+
+class Single(Last):
+    """There is one of it, wherever it is made."""
+
+    parallel = False
+
+
+class Undecided(Last):
+    """It says nothing of use."""
+
+    parallel = "perhaps"

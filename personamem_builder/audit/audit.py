@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from generation.progress import track
 from personamem_builder.audit.balance import balance_findings
 from personamem_builder.audit.cues import cue_findings
 from personamem_builder.audit.gates import Gates, Judged, failed, judge
-from personamem_builder.audit.history.history import history_findings
+from personamem_builder.audit.history.history import POOLED, history_findings
 from personamem_builder.audit.history.memoriser import Memory, learn
 from personamem_builder.audit.inputs import read_splits
 from personamem_builder.audit.integrity import integrity_findings
 from personamem_builder.audit.model import ConditionCredits, model_findings
 from personamem_builder.audit.probes import probe_credits, probe_findings
 from personamem_builder.audit.readers import reader_findings
-from personamem_builder.audit.records import AuditedSplit, Finding
+from personamem_builder.audit.records import ALL, AuditedSplit, Finding
+from personamem_builder.audit.sample import SAMPLE, sample
 from personamem_builder.audit.surface import surface_findings
 from personamem_builder.audit.texts import text_findings
 from personamem_builder.manifest import is_dataset_folder, read_manifest
@@ -32,6 +34,7 @@ class Audit(NamedTuple):
         judged: All findings of all splits, with their verdicts.
         splits: What was audited.
         probes: For each split the credit of each question by each trained probe, the question held out.
+        probed: For each split the questions that these credits belong to: the split, or a sample of it.
     """
 
     source: str
@@ -39,6 +42,12 @@ class Audit(NamedTuple):
     judged: Sequence[Judged]
     splits: Sequence[AuditedSplit]
     probes: Mapping[str, Mapping[str, Sequence[float]]]
+    probed: Mapping[str, AuditedSplit] = MappingProxyType({})
+
+    def sampled(self, split: AuditedSplit) -> int | None:
+        """Return on how many questions of a split probes were trained and tested; None for all of them."""
+        probed = self.probed.get(split.name, split)
+        return len(probed.rows) if len(probed.rows) < len(split.rows) else None
 
     @property
     def failed(self) -> list[Judged]:
@@ -76,29 +85,57 @@ def audit_splits(
     gates: Gates,
     conditions: Mapping[str, ConditionCredits] | None = None,
     memory: Memory | None = None,
+    most_probed: int = SAMPLE,
 ) -> Audit:
-    """Audit splits, wherever they come from; arguments as for `audit`, and what was learned from other seeds."""
+    """Audit splits, wherever they come from.
+
+    Args:
+        splits: The splits.
+        gates: As for `audit`.
+        conditions: As for `audit`.
+        memory: What was learned from other seeds.
+        most_probed: Of so many questions of a split at most probes are trained and tested, see `sample`.
+    """
     probes: dict[str, dict[str, list[float]]] = {split.name: {} for split in splits}
+    probed = {split.name: sample(split, most_probed) for split in splits}
     findings: list[Finding] = []
     for split in splits:
-        for found in track(_checks(split, probes[split.name], memory), f"auditing {split.name}", _NUM_CHECKS):
+        checks = _checks(split, probed[split.name], probes[split.name], memory)
+        for found in track(checks, f"auditing {split.name}", _NUM_CHECKS):
             findings += found
         if conditions and split.name in conditions:
             findings += model_findings(split, conditions[split.name])
-    return Audit("", "", judge(findings, gates), splits, probes)
+    return Audit("", "", judge(findings, gates), splits, probes, probed)
 
 
 _NUM_CHECKS = 8
 
 
-def _checks(split: AuditedSplit, probes: dict[str, list[float]], memory: Memory | None) -> Iterator[list[Finding]]:
+def _checks(
+    split: AuditedSplit, probed: AuditedSplit, probes: dict[str, list[float]], memory: Memory | None
+) -> Iterator[list[Finding]]:
     """Make the checks of a split, one group at a time; `probes` receives the credits of the trained probes."""
     yield surface_findings(split)
-    probes.update(probe_credits(split))
-    yield probe_findings(split, probes)
+    probes.update(probe_credits(probed))
+    yield _told(split, probed, probe_findings(probed, probes))
     yield cue_findings(split)
     yield balance_findings(split)
     yield text_findings(split)
     yield integrity_findings(split)
     yield reader_findings(split)
-    yield history_findings(split, memory)
+    yield _told(split, probed, history_findings(split, memory, probed))
+
+
+def _told(split: AuditedSplit, probed: AuditedSplit, findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings with a note on those that were made of a sample."""
+    if probed is split:
+        return [*findings]
+    note = f"a sample: {len(probed.rows):,} of {len(split.rows):,} questions"
+    return [
+        finding._replace(note="; ".join(filter(None, [finding.note, note]))) if _is_of_sample(finding) else finding
+        for finding in findings
+    ]
+
+
+def _is_of_sample(finding: Finding) -> bool:
+    return finding.slice == ALL and not finding.needs and finding.check.startswith(("probe.", POOLED))

@@ -71,7 +71,7 @@ def _option_count(split: AuditedSplit) -> Finding:
 
 def _identical_options(split: AuditedSplit) -> Finding:
     finding = count_questions("balance.identical_options", split, lambda row: _has_twins(_plain_texts(row)))
-    options = [(_plain_texts(row), row["answer_index"]) for row in split.rows]
+    options = ((_plain_texts(row), row["answer_index"]) for row in split.rows)
     of_gold = sum(texts.count(texts[gold]) > 1 for texts, gold in options)
     return finding._replace(note=f"in {of_gold} of them the right option stands twice" if finding.value else "")
 

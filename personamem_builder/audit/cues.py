@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +27,7 @@ FALSE_DISCOVERY_RATE: Final = 0.05
 FEWEST_QUESTIONS: Final = 10
 """A word is tested where it sets options apart in this many questions."""
 
+_MOST_OPTIONS: Final = 256  # letters are fewer
 _WORD: Final = re.compile(r"\w+(?:['’]\w+)*")
 """A contraction is one word: `m` as a cue would tell a person less than `i'm`."""
 
@@ -49,7 +53,56 @@ class Occurrence(NamedTuple):
 class _TestedWord(NamedTuple):
     p: float
     word: str
-    occurrences: Sequence[Occurrence]
+
+
+class _Words:
+    """In which questions of a split each word sets options apart.
+
+    Args:
+        split: The questions; equal ones of a persona count once.
+    """
+
+    def __init__(self, split: AuditedSplit) -> None:
+        self._split = split
+        self.asked: dict[str, list[int]] = {ALL: []}
+        # A number for a question and what the word does there: whole records of each would fill the memory.
+        self._places: defaultdict[str, array[int]] = defaultdict(lambda: array("Q"))
+        for index, row in _once(split):
+            for slice_ in (ALL, row["question_type"]):
+                self.asked.setdefault(slice_, []).append(index)
+            for word, options, having, hit in _telling(row):
+                self._places[word].append(((index * _MOST_OPTIONS + options) * _MOST_OPTIONS + having) * 2 + hit)
+
+    def tested(self, slice_: str) -> list[_TestedWord]:
+        """Return the words of a slice that stand in enough questions."""
+        tested = []
+        for word in sorted(self._places):
+            occurrences = self.occurrences(slice_, word)
+            if len(occurrences) >= FEWEST_QUESTIONS:
+                tested.append(_TestedWord(p_value(occurrences), word))
+        return tested
+
+    def occurrences(self, slice_: str, word: str) -> list[Occurrence]:
+        """Return the questions of a slice in which a word sets options apart."""
+        places = self._places[word]
+        if len(places) < FEWEST_QUESTIONS:
+            return []
+        found = []
+        for place in places:
+            rest, hit = divmod(place, 2)
+            rest, having = divmod(rest, _MOST_OPTIONS)
+            index, options = divmod(rest, _MOST_OPTIONS)
+            if slice_ in (ALL, self._split.types[index]):
+                found.append(
+                    Occurrence(
+                        self._split.question_ids[index],
+                        self._split.personas[index],
+                        self._split.topics[index],
+                        having / options,
+                        bool(hit),
+                    )
+                )
+        return found
 
 
 def cue_findings(split: AuditedSplit) -> list[Finding]:
@@ -65,18 +118,11 @@ def cue_findings(split: AuditedSplit) -> list[Finding]:
         examples are questions that the strongest one answers. Then `cue.any_word`: how likely chance is to make any
         word of a split as telling, which is the least of the adjusted p values (Simes 1986); 1 where none was tested.
     """
-    occurrences: dict[str, dict[str, list[Occurrence]]] = {ALL: defaultdict(list)}
-    personas: dict[str, set[int]] = defaultdict(set)
-    for row in _once(split.rows):
-        own = occurrences.setdefault(row["question_type"], defaultdict(list))
-        for slice_ in (ALL, row["question_type"]):
-            personas[slice_].add(row["persona_id"])
-        for word, occurrence in _occurrences(row):
-            occurrences[ALL][word].append(occurrence)
-            own[word].append(occurrence)
-    tested = {slice_: _tested(words) for slice_, words in occurrences.items()}
-    findings = [_finding(split, slice_, words, len(personas[slice_])) for slice_, words in tested.items()]
-    return [*findings, _any_word(split, tested[ALL], len(personas[ALL]))]
+    words = _Words(split)
+    personas = {slice_: len({split.personas[i] for i in own}) for slice_, own in words.asked.items()}
+    tested = {slice_: words.tested(slice_) for slice_ in words.asked}
+    findings = [_finding(split, slice_, own, personas[slice_], words) for slice_, own in tested.items()]
+    return [*findings, _any_word(split, tested[ALL], personas[ALL])]
 
 
 def p_value(occurrences: Sequence[Occurrence]) -> float:
@@ -111,30 +157,25 @@ def p_value(occurrences: Sequence[Occurrence]) -> float:
     return min(1.0, max(2 * float(min(at_most, at_least)), clustered, 2 * agreement))
 
 
-def _once(rows: Sequence[QuestionRow]) -> list[QuestionRow]:
-    seen: dict[tuple[Any, ...], QuestionRow] = {}
-    for row in rows:
+def _once(split: AuditedSplit) -> Iterator[tuple[int, QuestionRow]]:
+    """Yield each question of a persona once, with its index."""
+    met: set[bytes] = set()
+    for index, row in enumerate(split.rows):
         texts = option_texts(row)
-        answer = texts[row["answer_index"]]
-        seen.setdefault((row["persona_id"], row["user_question_or_message"], tuple(sorted(texts)), answer), row)
-    return list(seen.values())
+        asked = [row["persona_id"], row["user_question_or_message"], sorted(texts), texts[row["answer_index"]]]
+        key = hashlib.blake2b(json.dumps(asked).encode(), digest_size=16).digest()
+        if key not in met:
+            met.add(key)
+            yield index, row
 
 
-def _occurrences(row: QuestionRow) -> Iterator[tuple[str, Occurrence]]:
+def _telling(row: QuestionRow) -> Iterator[tuple[str, int, int, bool]]:
+    """Yield the words that some options have, how many there are and have it, and whether the right one does."""
     words = [frozenset(_WORD.findall(text.lower())) for text in option_texts(row)]
     right = words[row["answer_index"]]
     for word, count in Counter(word for own in words for word in own).items():
         if count < len(words):
-            chance = count / len(words)
-            yield word, Occurrence(row["question_id"], row["persona_id"], row.get("topic"), chance, word in right)
-
-
-def _tested(words: Mapping[str, Sequence[Occurrence]]) -> list[_TestedWord]:
-    return [
-        _TestedWord(p_value(occurrences), word, occurrences)
-        for word, occurrences in sorted(words.items())
-        if len(occurrences) >= FEWEST_QUESTIONS
-    ]
+            yield word, len(words), count, word in right
 
 
 def _any_word(split: AuditedSplit, tested: Sequence[_TestedWord], personas: int) -> Finding:
@@ -143,9 +184,10 @@ def _any_word(split: AuditedSplit, tested: Sequence[_TestedWord], personas: int)
     return Finding("cue.any_word", split.name, value=least, n=len(tested), clusters=personas, note="p value")
 
 
-def _finding(split: AuditedSplit, slice_: str, tested: Sequence[_TestedWord], personas: int) -> Finding:
+def _finding(split: AuditedSplit, slice_: str, tested: Sequence[_TestedWord], personas: int, words: _Words) -> Finding:
     adjusted = stats.false_discovery_control([cue.p for cue in tested])
     cues = sorted(cue for cue, p in zip(tested, adjusted, strict=True) if p <= FALSE_DISCOVERY_RATE)
+    shown = [(cue.word, words.occurrences(slice_, cue.word)) for cue in cues[:EXAMPLES]]
     return Finding(
         check="cue.words",
         split=split.name,
@@ -153,21 +195,21 @@ def _finding(split: AuditedSplit, slice_: str, tested: Sequence[_TestedWord], pe
         value=float(len(cues)),
         n=len(tested),
         clusters=personas,
-        examples=_answered(cues[0])[:EXAMPLES] if cues else (),
-        note=f"the right option has {'; '.join(map(_rate, cues[:EXAMPLES]))}" if cues else "",
+        examples=_answered(shown[0][1])[:EXAMPLES] if cues else (),
+        note=f"the right option has {'; '.join(_rate(word, own) for word, own in shown)}" if cues else "",
     )
 
 
-def _rate(cue: _TestedWord) -> str:
-    count = len(cue.occurrences)
-    rate = sum(occurrence.hit for occurrence in cue.occurrences) / count
-    chance = sum(occurrence.chance for occurrence in cue.occurrences) / count
-    return f'"{cue.word}" in {100 * rate:.0f} % of {count} questions, by chance {100 * chance:.0f} %'
+def _rate(word: str, occurrences: Sequence[Occurrence]) -> str:
+    count = len(occurrences)
+    rate = sum(occurrence.hit for occurrence in occurrences) / count
+    chance = sum(occurrence.chance for occurrence in occurrences) / count
+    return f'"{word}" in {100 * rate:.0f} % of {count} questions, by chance {100 * chance:.0f} %'
 
 
-def _answered(cue: _TestedWord) -> tuple[str, ...]:
-    favours = sum(occurrence.hit - occurrence.chance for occurrence in cue.occurrences) > 0
-    return tuple(occurrence.question_id for occurrence in cue.occurrences if occurrence.hit == favours)
+def _answered(occurrences: Sequence[Occurrence]) -> tuple[str, ...]:
+    favours = sum(occurrence.hit - occurrence.chance for occurrence in occurrences) > 0
+    return tuple(occurrence.question_id for occurrence in occurrences if occurrence.hit == favours)
 
 
 def _law(counts: Mapping[float, int]) -> _Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 from generation.banks.load import Banks
@@ -35,6 +35,9 @@ _STEP_STANCES: Final = {"a pleasure": "like", "a burden": "dislike"}
 _STEPS: Final = re.compile("|".join(_STEP_STANCES))
 
 
+_MESSAGES_KEPT: Final = 8192
+
+
 class EvidenceReader:
     """Reads messages and options with the words of the banks.
 
@@ -47,8 +50,8 @@ class EvidenceReader:
     def __init__(self, banks: Banks) -> None:
         self._banks = banks
         self._advice = {scenario.domain: scenario.options for scenario in banks.scenarios.scenarios}
-        # Many questions share a message.
-        self._read = cache(self._read_message)
+        # Many questions share a message, those of a context next to each other.
+        self._read = lru_cache(maxsize=_MESSAGES_KEPT)(self._read_message)
         self._topic_tells: dict[str, TopicTells] = {}
 
     def knows(self, question_type: str, topic: str, evidence: Evidence) -> bool:

@@ -64,9 +64,16 @@ def hard_ids(split: AuditedSplit, credits_: Mapping[str, Sequence[float]]) -> li
 def write_hard(path: Path, audit: Audit) -> dict[str, list[str]]:
     """Write the hard questions of each split for `--metadata '{"subset": "FILE"}'`, and return their ids.
 
+    Of a split too large for its probes they are those of a sample, see `sample`; the file says so.
+
     Raises:
         UserError: A split has one persona only.
     """
-    ids = {split.name: hard_ids(split, audit.probes[split.name]) for split in audit.splits}
-    write_subset(path, ids, method=METHOD, source=audit.source, digest=audit.digest or None)
+    ids = {
+        split.name: hard_ids(audit.probed.get(split.name, split), audit.probes[split.name]) for split in audit.splits
+    }
+    sampled = [
+        f"{split.name}: of a sample of {count} questions" for split in audit.splits if (count := audit.sampled(split))
+    ]
+    write_subset(path, ids, method="; ".join([METHOD, *sampled]), source=audit.source, digest=audit.digest or None)
     return ids

@@ -17,6 +17,7 @@ from generation.tokenizer import count_tokens
 from personamem_builder.assemble.layout import Layout, lay_out
 from personamem_builder.assemble.records import Block
 from personamem_builder.assemble.run_records import PersonaRecords, PersonaSpans, find_personas, read_persona
+from personamem_builder.audit.packed_rows import pack
 from personamem_builder.audit.records import AuditedSplit
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
@@ -35,6 +36,7 @@ _NUM_OPTIONS: Final = range(2, 27)  # as many as there are letters
 _CSV: Final = (".csv", ".csv.gz")
 _UNKNOWN_PERSONA: Final = -1
 _FAULTS_SHOWN: Final = 5
+_BATCH: Final = 1024
 
 _Reader = Callable[[], AuditedSplit]
 
@@ -108,10 +110,13 @@ def _read_dataset(folder: Path, split: str) -> AuditedSplit:
     with _reading(folder / questions_path(split)):
         # Whether the files are as written, and how questions stand to their contexts, is for the audit to find.
         table = read_questions(folder, split, contexts=False, whole=False)
-        rows = [
+        rows = pack(
             cast("QuestionRow", {column: value for column, value in row.items() if value is not None})
-            for row in table.to_pylist()
-        ]
+            for batch in table.to_batches(max_chunksize=_BATCH)
+            for row in batch.to_pylist()
+        )
+        del table
+        pa.default_memory_pool().release_unused()  # the table was larger than what is kept of it
         changed = changed_files(folder)
     return AuditedSplit(
         name=split,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final
@@ -33,7 +35,7 @@ def integrity_findings(split: AuditedSplit) -> list[Finding]:
     """
     return [
         count_finding("integrity.source_faults", split, split.source_faults),
-        _at("duplicate_ids", split, _repeats([row["question_id"] for row in split.rows])),
+        _at("duplicate_ids", split, _repeats(split.question_ids)),
         *_context_findings(split),
         _order(split),
         *_evidence(split),
@@ -53,7 +55,7 @@ def _counted(check: str, split: AuditedSplit, needs: str, is_faulty: Callable[[Q
 
 def _at(check: str, split: AuditedSplit, indices: Iterable[int]) -> Finding:
     """Count the questions at some indices."""
-    return count_finding(f"integrity.{check}", split, [split.rows[i]["question_id"] for i in sorted(indices)])
+    return count_finding(f"integrity.{check}", split, [split.question_ids[i] for i in sorted(indices)])
 
 
 def _repeats(keys: Sequence[Hashable]) -> list[int]:
@@ -173,9 +175,10 @@ def _distance_coverage(split: AuditedSplit) -> Finding:
 # --- repeats
 
 
-def _asked(row: QuestionRow) -> tuple[str, ...]:
-    """Return what a question asks, whatever the order of its options."""
-    return (row["user_question_or_message"], *sorted(option_texts(row)))
+def _asked(row: QuestionRow) -> bytes:
+    """Return a digest of what a question asks, whatever the order of its options; all texts would fill the memory."""
+    asked = [row["user_question_or_message"], *sorted(option_texts(row))]
+    return hashlib.blake2b(json.dumps(asked).encode(), digest_size=16).digest()
 
 
 def _repeated_questions(split: AuditedSplit) -> Finding:
@@ -187,10 +190,9 @@ def _repeated_questions(split: AuditedSplit) -> Finding:
 
 def _across_personas(split: AuditedSplit) -> Finding:
     asked = [_asked(row) for row in split.rows]
-    personas: dict[tuple[str, ...], set[int]] = {}
-    for key, row in zip(asked, split.rows, strict=True):
-        personas.setdefault(key, set()).add(row["persona_id"])
-    shared = [i for i, key in enumerate(asked) if len(personas[key]) > 1]
+    first = dict(zip(reversed(asked), reversed(split.personas), strict=True))
+    of_several = {key for key, persona in zip(asked, split.personas, strict=True) if first[key] != persona}
+    shared = [i for i, key in enumerate(asked) if key in of_several]
     note = f"{len(shared)} of {len(asked)} questions are also asked of another persona"
     return _share("across_personas", split, shared, note)
 
@@ -202,6 +204,6 @@ def _share(check: str, split: AuditedSplit, indices: Sequence[int], note: str) -
         value=len(indices) / len(split.rows),
         n=len(split.rows),
         clusters=len(set(split.personas)),
-        examples=tuple(split.rows[i]["question_id"] for i in indices[:EXAMPLES]),
+        examples=tuple(split.question_ids[i] for i in indices[:EXAMPLES]),
         note=note,
     )

@@ -53,12 +53,14 @@ class _Group(NamedTuple):
 class _Section(NamedTuple):
     """What there is to say of a split; `lacking` has the checks that could not be made, by what they need.
 
+    `sampled` is the number of questions that probes look at, None where these are all.
     `detectable` has for each group of checks and each slice the least leak that it finds, see `render.detectable`.
     """
 
     name: str
     questions: int
     personas: int
+    sampled: int | None
     tally: Tally
     groups: Mapping[str, _Group]
     lacking: Mapping[str, Sequence[str]]
@@ -71,7 +73,8 @@ def to_html(audit: Audit) -> str:
     The same audit gives the same text.
     """
     sections = [
-        _section(split, [one for one in audit.judged if one.finding.split == split.name]) for split in audit.splits
+        _section(split, audit.sampled(split), [one for one in audit.judged if one.finding.split == split.name])
+        for split in audit.splits
     ]
     return _template().render(
         audit=audit,
@@ -89,7 +92,7 @@ def _template() -> jinja2.Template:
     return markup_environment(_TEMPLATE.parent).get_template(_TEMPLATE.name)
 
 
-def _section(split: AuditedSplit, judged: Sequence[Judged]) -> _Section:
+def _section(split: AuditedSplit, sampled: int | None, judged: Sequence[Judged]) -> _Section:
     made: dict[str, list[Judged]] = {}
     for one in judged:
         if not one.finding.needs:
@@ -98,6 +101,7 @@ def _section(split: AuditedSplit, judged: Sequence[Judged]) -> _Section:
         name=split.name,
         questions=len(split.rows),
         personas=len(set(split.personas)),
+        sampled=sampled,
         tally=tally(judged),
         groups={name: _group(name, own) for name, own in made.items()},
         lacking=checks_lacking(judged),

@@ -22,6 +22,7 @@ Options are known by their texts: nothing depends on their positions, and identi
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -101,8 +102,8 @@ def probe_credits(split: AuditedSplit) -> dict[str, list[float]]:
     if len(set(split.personas)) < 2:
         return {}
     options = _options(split)
-    # Threads do, since the solver works without the interpreter's lock; its own would wait for each other.
-    with ThreadPoolExecutor() as pool, threadpool_limits(1, user_api="blas"):
+    # Threads do, since the solver works without the interpreter's lock; each copies features, so no more than that.
+    with ThreadPoolExecutor(os.cpu_count()) as pool, threadpool_limits(1, user_api="blas"):
         return {name: _credits(options, features, pool) for name, features in _features(options)}
 
 
@@ -332,9 +333,7 @@ def _chosen_weight(training: _Training, train: _Ints) -> float:
 
 def _learned(training: _Training, train: _Ints, weight: float) -> _Floats:
     """Learn from some questions with a given weight of words, and return the credit of every question."""
-    chosen = np.zeros(len(training.options.gold), dtype=bool)
-    chosen[train] = True
-    rows = training.differences[chosen[training.owner]]
+    rows = training.differences[np.isin(training.owner, train)]
     if not weight:
         rows = rows[:, : training.num_few]
     learned = np.zeros(training.features.shape[1])

@@ -184,7 +184,7 @@ def _evidence_findings(split: AuditedSplit, readings: Sequence[_ReadQuestion], l
     note = f"{left_out} questions of topics that no shipped bank covers are left out" if left_out else ""
     part, answered = split.part(legible), [readings[i].answered for i in legible]
     failed = {
-        name: tuple(part.rows[i]["question_id"] for i in indices if not answered[i])[:EXAMPLES]
+        name: tuple(part.question_ids[i] for i in indices if not answered[i])[:EXAMPLES]
         for name, indices in part.slices.items()
     }
     found = accuracy_findings(EVIDENCE, part, [*map(float, answered)])
@@ -192,7 +192,7 @@ def _evidence_findings(split: AuditedSplit, readings: Sequence[_ReadQuestion], l
 
 
 def _replay_finding(split: AuditedSplit, readings: Sequence[_ReadQuestion], legible: int) -> Finding:
-    faulty = [(row["question_id"], r.faults) for row, r in zip(split.rows, readings, strict=True) if r.faults]
+    faulty = [(id_, r.faults) for id_, r in zip(split.question_ids, readings, strict=True) if r.faults]
     notes = [f"{id_}: {'; '.join(faults)}" for id_, faults in faulty[:EXAMPLES]]
     if legible < len(split.rows):
         notes.append(f"the states of {len(split.rows) - legible} questions are not replayed: that needs {_OFFLINE}")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
 from typing import Final, NamedTuple
 
 from personamem_builder import statistics
+from personamem_builder.audit.packed_rows import pack
 from personamem_builder.schema import ContextRow, QuestionRow
 
 ALL: Final = "all"
@@ -25,7 +29,7 @@ class AuditedSplit:
 
     Attributes:
         name: Of the split; that of the file for questions alone.
-        rows: Its questions, in the order of their source.
+        rows: Its questions, in the order of their source; of many, packed ones.
         contexts: Streams its shared contexts, one at a time; None where the source has none.
         source_faults: What reading the source already found wrong, in words.
     """
@@ -35,17 +39,36 @@ class AuditedSplit:
     contexts: Callable[[], Iterator[ContextRow]] | None = None
     source_faults: Sequence[str] = ()
 
-    @property
+    # Columns, since rows may be packed, see `packed_rows`. Equal texts are one object.
+
+    @cached_property
     def personas(self) -> list[int]:
         """The persona of each question."""
         return [row["persona_id"] for row in self.rows]
 
-    @property
+    @cached_property
     def types(self) -> list[str]:
         """The canonical type of each question."""
-        return [row["question_type"] for row in self.rows]
+        return [sys.intern(row["question_type"]) for row in self.rows]
 
-    @property
+    @cached_property
+    def question_ids(self) -> list[str]:
+        """The id of each question."""
+        return [row["question_id"] for row in self.rows]
+
+    @cached_property
+    def topics(self) -> list[str | None]:
+        """The topic of each question, None where the source has none."""
+        known: dict[str | None, str | None] = {}
+        return [known.setdefault(row.get("topic"), row.get("topic")) for row in self.rows]
+
+    @cached_property
+    def chances(self) -> list[float]:
+        """What guessing gives for each question."""
+        known: dict[int, float] = {}
+        return [known.setdefault(count, 1 / count) for count in (len(row["all_options"]) for row in self.rows)]
+
+    @cached_property
     def slices(self) -> dict[str, list[int]]:
         """The indices of the questions of each slice: of `all` first, then of each type."""
         slices = {ALL: list(range(len(self.rows)))}
@@ -53,7 +76,7 @@ class AuditedSplit:
             slices.setdefault(name, []).append(index)
         return slices
 
-    @property
+    @cached_property
     def tellings(self) -> dict[str, list[int]]:
         """The indices of the questions of each way in which their evidence is told; none where the rows do not say."""
         tellings: dict[str, list[int]] = {}
@@ -62,7 +85,7 @@ class AuditedSplit:
                 tellings.setdefault(str(telling), []).append(index)
         return dict(sorted(tellings.items()))
 
-    @property
+    @cached_property
     def asked(self) -> dict[str, list[int]]:
         """The indices of the questions of each shared context, whether or not it is there."""
         asked: dict[str, list[int]] = {}
@@ -70,14 +93,14 @@ class AuditedSplit:
             asked.setdefault(row["shared_context_id"], []).append(index)
         return asked
 
-    @property
+    @cached_property
     def is_generated(self) -> bool:
         """Whether the questions say what each option asserts and where the evidence stands."""
         return bool(self.rows) and all(row.get("option_states") for row in self.rows)
 
     def part(self, indices: Iterable[int]) -> AuditedSplit:
         """Return the same split with some of its questions."""
-        return replace(self, rows=[self.rows[i] for i in indices])
+        return replace(self, rows=pack(self.rows[i] for i in indices))
 
     def lacking(self, *columns: str) -> str:
         """Return the first of some columns that not every question has, empty if there is none."""
@@ -157,11 +180,11 @@ def _accuracy(
     check: str, split: AuditedSplit, slice_: str, chosen: Sequence[int], credits_: Sequence[float]
 ) -> Finding:
     own = [credits_[i] for i in chosen]
-    personas = [split.rows[i]["persona_id"] for i in chosen]
+    personas = [split.personas[i] for i in chosen]
     interval = statistics.overall if len(own) >= _FEW else statistics.bootstrap_interval
     estimate = interval(own, personas)
     residuals = [credit - estimate.value for credit in own]
-    error, units = _error([split.rows[i] for i in chosen], residuals)
+    error, units = _error(personas, [split.topics[i] for i in chosen], residuals)
     return Finding(
         check=check,
         split=split.name,
@@ -169,15 +192,17 @@ def _accuracy(
         **estimate._asdict(),
         error=error,
         units=units,
-        chance=sum(1 / len(split.rows[i]["all_options"]) for i in chosen) / len(chosen),
-        examples=tuple(split.rows[i]["question_id"] for i in chosen if credits_[i] == 1)[:EXAMPLES],
+        chance=sum(split.chances[i] for i in chosen) / len(chosen),
+        examples=tuple(islice((split.question_ids[i] for i in chosen if credits_[i] == 1), EXAMPLES)),
     )
 
 
-def _error(rows: Sequence[QuestionRow], residuals: Sequence[float]) -> tuple[float | None, int]:
+def _error(
+    personas: Sequence[int], topics: Sequence[str | None], residuals: Sequence[float]
+) -> tuple[float | None, int]:
     numbers: dict[tuple[int, str | None], int] = {}
-    pairs = [numbers.setdefault((row["persona_id"], row.get("topic")), len(numbers)) for row in rows]
-    by_persona = statistics.standard_error(residuals, [row["persona_id"] for row in rows])
+    pairs = [numbers.setdefault(pair, len(numbers)) for pair in zip(personas, topics, strict=True)]
+    by_persona = statistics.standard_error(residuals, personas)
     by_pair = statistics.standard_error(residuals, pairs)
     if by_persona is None or by_pair is None:
         return None, 0

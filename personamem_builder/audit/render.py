@@ -3,7 +3,7 @@
 The JSON form has `schema_version` 1; rates and ends of intervals are fractions, rounded to six decimals:
 
     {"format": "personamem-audit", "schema_version": 1, "source": str, "digest": str, "passed": bool,
-     "splits": [{"split": str, "questions": int, "personas": int,
+     "splits": [{"split": str, "questions": int, "personas": int, "sampled": int,
                  "detectable": {group: {slice: float | null}},
                  "findings": [{"check": str, "slice": str, "value": float | null, "low": float | null,
                                "high": float | null, "n": int, "clusters": int, "chance": float | null,
@@ -11,10 +11,11 @@ The JSON form has `schema_version` 1; rates and ends of intervals are fractions,
                                "examples": [str], "note": str, "needs": str}]}]}
 
 `slice` is `all`, a question type, or a way in which evidence is told. `digest` is that of a dataset folder, empty for
-anything else. A check that could not be made has null for its value and says what it `needs`. `detectable` is by how
-much an accuracy has to be above chance for the test against chance to find it nine times in ten; that of a group of
-checks, such as `probe`, is the largest of its checks, null where one of them could find nothing. A breaking change
-raises the version.
+anything else. `sampled` is there only where probes were trained and tested on a part of the questions, and says on how
+many. A check that could not be made has null for its value and says what it `needs`. `detectable` is by how much an
+accuracy has to be above chance for the test against chance to find it nine times in ten; that of a group of checks,
+such as `probe`, is the largest of its checks, null where one of them could find nothing. A breaking change raises the
+version.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ def to_json(audit: Audit) -> dict[str, Any]:
                 "split": split.name,
                 "questions": len(split.rows),
                 "personas": len(set(split.personas)),
+                **({} if (sampled := audit.sampled(split)) is None else {"sampled": sampled}),
                 "detectable": {
                     group: {slice_: _rounded(excess) for slice_, excess in slices.items()}
                     for group, slices in detectable(
@@ -93,6 +95,8 @@ def to_text(audit: Audit) -> str:
     for split in audit.splits:
         own = [one for one in audit.judged if one.finding.split == split.name]
         size = f"{_count(len(split.rows), 'question')} of {_count(len(set(split.personas)), 'persona')}"
+        if (sampled := audit.sampled(split)) is not None:
+            size += f"; probes: of {_count(len(split.rows), 'question')}, a sample of {sampled:,}"
         lines = [*_notes(own), *_lacking(own), *_could_find(own), f"{split.name}: {_summary(own)}"]
         parts.append("\n".join([f"{split.name}: {size}", "", _table(own), *lines]))
     return "\n\n".join(parts)

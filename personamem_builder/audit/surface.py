@@ -6,6 +6,7 @@ and the shortest in another, neither shows overall.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from typing import Final
 
@@ -24,6 +25,8 @@ _RULES: Final[Mapping[str, policies.Policy]] = {
     "surface.least_overlap": policies.least_overlap,
 }
 
+_UNIQUE: Final = "surface.unique_longest"
+
 
 def surface_findings(split: AuditedSplit) -> list[Finding]:
     """Return how often each surface rule is right, overall and for each question type.
@@ -35,31 +38,21 @@ def surface_findings(split: AuditedSplit) -> list[Finding]:
         The findings of `surface.longest`, `.shortest`, `.longest_tokens`, `.shortest_tokens`, `.central`,
         `.odd_one_out`, `.overlap`, `.least_overlap`, `.unique_longest` and `.position_a` to the last position.
     """
-    found = [finding for check, rule in _RULES.items() for finding in _findings(check, split, rule)]
-    found += _unique_longest(split)
-    for index in range(max(len(row["all_options"]) for row in split.rows)):
-        found += _findings(f"surface.position_{option_letter(index)}", split, policies.at_position(index))
-    return found
-
-
-def _findings(check: str, split: AuditedSplit, rule: policies.Policy) -> list[Finding]:
-    credits_ = [policies.best_credit(rule(row), row["answer_index"]) for row in split.rows]
-    return accuracy_findings(check, split, credits_)
-
-
-def _unique_longest(split: AuditedSplit) -> list[Finding]:
-    single = [_has_single_longest(row) for row in split.rows]
-    credits_ = [
-        policies.best_credit(policies.longest(row), row["answer_index"]) if is_single else 0.0
-        for row, is_single in zip(split.rows, single, strict=True)
+    options = range(max(len(row["all_options"]) for row in split.rows))
+    rules = {**_RULES, **{f"surface.position_{option_letter(i)}": policies.at_position(i) for i in options}}
+    credits_ = {check: array("d") for check in (*_RULES, _UNIQUE, *rules)}
+    single = []
+    for row in split.rows:  # in one pass, as rows may be packed
+        for check, rule in rules.items():
+            credits_[check].append(policies.best_credit(rule(row), row["answer_index"]))
+        single.append(_has_single_longest(row))
+        credits_[_UNIQUE].append(credits_["surface.longest"][-1] if single[-1] else 0.0)
+    found = {check: accuracy_findings(check, split, own) for check, own in credits_.items()}
+    found[_UNIQUE] = [
+        finding._replace(chance=sum(split.chances[i] if single[i] else 0.0 for i in own) / len(own))
+        for finding, own in zip(found[_UNIQUE], split.slices.values(), strict=True)
     ]
-    chances = [is_single / len(row["all_options"]) for row, is_single in zip(split.rows, single, strict=True)]
-    return [
-        finding._replace(chance=sum(chances[i] for i in own) / len(own))
-        for finding, own in zip(
-            accuracy_findings("surface.unique_longest", split, credits_), split.slices.values(), strict=True
-        )
-    ]
+    return [finding for own in found.values() for finding in own]
 
 
 def _has_single_longest(row: QuestionRow) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+from array import array
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from personamem_builder.audit.records import AuditedSplit, Finding, accuracy_findings, count_finding, not_made
@@ -17,17 +19,21 @@ _OPTION: Final = "text.option_in_context"
 _PERSONA: Final = "text.persona_overlap"
 
 
-class _Visible(NamedTuple):
-    """What a question's part of its context shows of each of its options.
+class _Shown(NamedTuple):
+    """What becomes of a question by what its part of its context shows.
 
     Attributes:
-        verbatim: Whether the option stands in a message word for word.
-        persona_overlap: The weight of its words that system messages have.
+        has_gold: Whether the right option stands in a message word for word.
+        has_wrong: Whether a wrong one does.
+        by_option: The credit of the rule that prefers an option which stands there.
+        by_persona: The credit of the rule that prefers the words of the system messages.
         has_persona: Whether there are system messages.
     """
 
-    verbatim: list[bool]
-    persona_overlap: list[float]
+    has_gold: bool
+    has_wrong: bool
+    by_option: float
+    by_persona: float
     has_persona: bool
 
 
@@ -49,66 +55,63 @@ def text_findings(split: AuditedSplit) -> list[Finding]:
     """
     if split.contexts is None or split.lacking(_END):
         return not_made(split, "contexts" if split.contexts is None else _END, _GOLD, _OPTION, _PERSONA)
-    asked = split.asked
-    words = {text: word_list(text) for row in split.rows for text in option_texts(row)}
-    weights = _weights(list(words.values()))
-    visible = [
-        _Visible([False] * len(row["all_options"]), [0.0] * len(row["all_options"]), False) for row in split.rows
-    ]
+    weights = _weights(split)
+    credits_ = {check: array("d", split.chances) for check in (_OPTION, _PERSONA)}
+    with_gold: list[int] = []
+    wrong, has_persona = 0, False
     for context in split.contexts():
-        if own := asked.get(context["shared_context_id"]):
-            shown = _shown([split.rows[index] for index in own], context, words, weights)
-            for index, one in zip(own, shown, strict=True):
-                visible[index] = one
+        if own := split.asked.get(context["shared_context_id"]):
+            for index, one in zip(own, _shown([split.rows[index] for index in own], context, weights), strict=True):
+                credits_[_OPTION][index], credits_[_PERSONA][index] = one.by_option, one.by_persona
+                with_gold += [index] if one.has_gold else []
+                wrong += one.has_wrong
+                has_persona |= one.has_persona
 
-    golds = [row["answer_index"] for row in split.rows]
-    has_gold = [one.verbatim[gold] for one, gold in zip(visible, golds, strict=True)]
-    wrong = sum(sum(one.verbatim) > gold for one, gold in zip(visible, has_gold, strict=True))
-    by_option = [best_credit(one.verbatim, gold) for one, gold in zip(visible, golds, strict=True)]
-    by_persona = [best_credit(one.persona_overlap, gold) for one, gold in zip(visible, golds, strict=True)]
-    overall, *by_type = accuracy_findings(_OPTION, split, by_option)
+    overall, *by_type = accuracy_findings(_OPTION, split, credits_[_OPTION])
     return [
-        count_finding(_GOLD, split, [row["question_id"] for row, has in zip(split.rows, has_gold, strict=True) if has]),
+        count_finding(_GOLD, split, [split.question_ids[i] for i in sorted(with_gold)]),
         overall._replace(note=f"a wrong option stands there in {wrong} questions"),
         *by_type,
         *(
-            accuracy_findings(_PERSONA, split, by_persona)
-            if any(one.has_persona for one in visible)
+            accuracy_findings(_PERSONA, split, credits_[_PERSONA])
+            if has_persona
             else not_made(split, "persona text", _PERSONA)
         ),
     ]
 
 
-def _weights(options: Sequence[Sequence[str]]) -> dict[str, float]:
-    frequency = Counter(word for words in options for word in set(words))
-    return {word: math.log(len(options) / number) for word, number in frequency.items()}
+def _weights(split: AuditedSplit) -> dict[str, float]:
+    """Return the weight of each word: log(N / k), where k of the N distinct options have it."""
+    met: set[bytes] = set()  # the texts of all options would fill the memory
+    frequency: Counter[str] = Counter()
+    for row in split.rows:
+        for text in option_texts(row):
+            key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+            if key not in met:
+                met.add(key)
+                frequency.update(set(word_list(text)))
+    return {word: math.log(len(met) / number) for word, number in frequency.items()}
 
 
-def _shown(
-    rows: Sequence[QuestionRow],
-    context: ContextRow,
-    words: Mapping[str, Sequence[str]],
-    weights: Mapping[str, float],
-) -> list[_Visible]:
+def _shown(rows: Sequence[QuestionRow], context: ContextRow, weights: Mapping[str, float]) -> Iterator[_Shown]:
     visible = context["messages"][: max(0, *(row[_END] for row in rows))]
     messages = [word_list(message["content"]) for message in visible]
-    first = _first_places({text: words[text] for row in rows for text in option_texts(row)}, messages)
+    words = {text: word_list(text) for row in rows for text in option_texts(row)}
+    first = _first_places(words, messages)
     described = [(at, frozenset(messages[at])) for at, message in enumerate(visible) if message["role"] == "system"]
-    shown = []
     for row in rows:
-        end, texts = row[_END], option_texts(row)
+        end, texts, gold = row[_END], option_texts(row), row["answer_index"]
         persona: frozenset[str] = frozenset().union(*(told for at, told in described if at < end))
-        shown.append(
-            _Visible(
-                verbatim=[text in first and first[text] < end for text in texts],
-                # fsum: the order of a set is another one in every process.
-                persona_overlap=[
-                    math.fsum(weights[word] for word in persona.intersection(words[text])) for text in texts
-                ],
-                has_persona=bool(persona),
-            )
+        verbatim = [text in first and first[text] < end for text in texts]
+        # fsum: the order of a set is another one in every process.
+        overlap = [math.fsum(weights[word] for word in persona.intersection(words[text])) for text in texts]
+        yield _Shown(
+            has_gold=verbatim[gold],
+            has_wrong=sum(verbatim) > verbatim[gold],
+            by_option=best_credit(verbatim, gold),
+            by_persona=best_credit(overlap, gold),
+            has_persona=bool(persona),
         )
-    return shown
 
 
 def _first_places(options: Mapping[str, Sequence[str]], messages: Sequence[Sequence[str]]) -> dict[str, int]:

@@ -210,6 +210,11 @@ def _audited(audit: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "splits": [split["split"] for split in audit["splits"]],
         "accuracies": accuracies,
+        "sampled": {
+            split["split"]: (f"{split['questions']:,}", f"{split['sampled']:,}")
+            for split in audit["splits"]
+            if "sampled" in split
+        },
         "floors": {split: (f"{100 * value:.1f}", check) for split, (value, check) in floors.items()},
         "limits": sum(bool(finding["verdict"]) for split in audit["splits"] for finding in split["findings"]),
         "failed": len(failed),

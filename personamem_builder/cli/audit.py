@@ -115,6 +115,8 @@ def audit(
     With --model a model answers the questions of a dataset folder without the history, with that of another user,
     with the evidence alone and with the whole history.
 
+    Of a split with more than 20,000 questions, probes are trained and tested on a sample; the output says so.
+
     personamem audit personamem --json audit.json
     """
     from personamem_builder.cli.persona_bench import show_audit

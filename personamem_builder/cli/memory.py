@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from generation.errors import UserError
-from personamem_builder.cli.options import PATH, data_option, json_option
+from personamem_builder.cli.options import PATH, data_option, json_option, note, workers_option
 
 
 @click.group()
@@ -33,6 +33,7 @@ def memory() -> None:
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the results there. [default: the cache]"
 )
 @click.option("--timeout", default=600.0, show_default=True, help="Seconds that one session, or one query, may take.")
+@workers_option("Histories to walk at a time, each in a process of its own.")
 @click.option(
     "--answer",
     type=click.Choice(["rules"]),
@@ -47,24 +48,32 @@ def run(
     k: int,
     out: Path | None,
     timeout: float,
+    workers: int,
     answer: str | None,
     as_json: bool,
 ) -> None:
     """Have a memory system take in each history of a split once and search it for each question.
 
-    The results are kept: the same command goes on where it stopped, and tasks with the same memory read them.
+    The results are kept: the same command goes on where it stopped, and tasks with the same memory read them. With
+    --workers a history is kept once it is finished.
 
     personamem memory run --system bm25 --data personamem --split 32k --k 10
     """
     import json
 
-    from personamem_builder.memory.benchmark import Reader, benchmark
+    from personamem_builder.memory.benchmark import Reader, benchmark, can_be_parallel
     from personamem_builder.memory.summary import to_text
 
     reader: Reader | None = None
     if answer:
         from personamem_builder.audit.memory_reader import read_with_rules as reader
-    summary, metadata = benchmark(data, split, system, _settings(settings), k, out=out, timeout=timeout, reader=reader)
+    given = _settings(settings)
+    if workers > 1 and not can_be_parallel(system, given):
+        note(f"{system} keeps one user at a time, so histories are walked one after the other: see docs/memory.md")
+        workers = 1
+    summary, metadata = benchmark(
+        data, split, system, given, k, out=out, timeout=timeout, reader=reader, workers=workers
+    )
     click.echo(json.dumps(summary, indent=2, ensure_ascii=False) if as_json else to_text(summary))
     if "store" in summary:
         click.echo(f"the results are in {summary['store']}", err=True)

@@ -76,9 +76,10 @@ def refine(
     """Rewrite or drop the questions of a RUN that can be answered without reading.
 
     While the probes of `personamem audit` miss a limit, the questions that they answer are put into other words; then
-    some of those that they still answer are dropped, a tenth of each type at most. With --no-context also those that a
-    model answers from the question and the options alone. What was decided is in refined.json, and `assemble` keeps to
-    it. The same command again does nothing more, and other options begin with the questions as they were made.
+    some of those that they still answer are dropped, a tenth of each type at most. The probes look at every question,
+    not at a sample. With --no-context those are dropped too that a model answers from the question and the options
+    alone. What was decided is in refined.json, and `assemble` keeps to it. The same command again does
+    nothing more, and other options begin with the questions as they were made.
 
     personamem refine runs/full
 

@@ -174,9 +174,10 @@ def iter_contexts(path: Path) -> Iterator[ContextRow]:
         with reading_parquet(path):
             table = _validated(file.read_row_group(group))
         messages, rows = table.column("messages"), table.drop_columns(["messages"]).to_pylist()
-        for i, row in enumerate(rows):
+        for i, other in enumerate(rows):
             with reading_parquet(path):
-                row["messages"] = _messages(messages, i)
+                # A row of its own: those of the group would hold the messages of all contexts before.
+                row: ContextRow = other | {"messages": _messages(messages, i)}
                 _refuse_nulls(row)
             yield row
 

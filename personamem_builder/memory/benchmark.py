@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from generation.errors import UserError
+from generation.parallel import process_pool
 from generation.tokenizer import num_tokens
 from personamem_builder.dataset.locate import resolve_data, split_folder
 from personamem_builder.memory.controls import CONTROLS, Control, SplitQuestions
@@ -18,6 +19,7 @@ from personamem_builder.memory.measures import (
     retrievals_of_excerpts,
     store_measures,
 )
+from personamem_builder.memory.parallel import MakePool
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import MAX_TIMEOUT, check_k, read_split, run_memory
 from personamem_builder.memory.store import MemoryStore, StoredRun, opened_store
@@ -48,12 +50,15 @@ def benchmark(
     out: Path | None,
     timeout: float,
     reader: Reader | None = None,
+    workers: int = 1,
+    make_pool: MakePool = process_pool,
 ) -> BenchmarkResult:
     """Have a memory system take in each history of a split once, search it for each question, and measure that.
 
     `data` is as in `resolve_data`, and `name` a system, see `find_system`, or a control that is measured. The results
     of a system are kept in `out`, by default in the cache, those of a control only there. `timeout` is in seconds, for
-    one session or query. A `reader` answers the questions too, which is the measure `answers by rules`.
+    one session or query. A `reader` answers the questions too, which is the measure `answers by rules`. `workers` and
+    `make_pool` are as in `run_memory`.
 
     Raises:
         UserError: An argument is of no use, or the system cannot be run.
@@ -83,7 +88,10 @@ def benchmark(
             run = cast(StoredRun, {**about, "version": "", "k": 0})
             about["store"] = str(_keep_excerpts(out, run, rows, contexts, excerpts).folder)
     else:
-        store = run_memory(source.folder, split, find_system(name, settings), k, out=out, timeout=timeout)
+        spec = find_system(name, settings)
+        store = run_memory(
+            source.folder, split, spec, k, out=out, timeout=timeout, workers=workers, make_pool=make_pool
+        )
         rows, contexts = read_split(source.folder, split)
         excerpts = {row["question_id"]: _found(store, row) for row in rows}
         found = retrievals_in_store(store, rows, contexts)
@@ -94,6 +102,15 @@ def benchmark(
     if reader is not None:
         measures.append(Measure("answers by rules", "share", reader(rows, contexts, excerpts)))
     return BenchmarkResult({**about, **summarise(found, measures)}, metadata)
+
+
+def can_be_parallel(name: str, settings: Mapping[str, Any]) -> bool:
+    """Say whether a system, or a control, may walk several histories at a time, see `SystemSpec.is_parallel`.
+
+    Raises:
+        UserError: There is no such system, or it cannot say.
+    """
+    return name in CONTROLS or find_system(name, settings).is_parallel
 
 
 def _check_control(control: type[Control], settings: Mapping[str, Any], out: Path | None) -> None:

@@ -47,6 +47,7 @@ class _Reply(BaseModel):
 
 class _ResetReply(_Reply):
     answers: bool = False
+    parallel: bool = False
 
 
 class _FoundMemory(BaseModel):
@@ -103,11 +104,18 @@ class HttpMemory:
         self._usage: Counter[str] = Counter()
         self.answer: Callable[[str, Sequence[str]], int] | None = None
 
+    @classmethod
+    def parallel(cls, **settings: Any) -> bool:
+        """Ask the server whether it keeps several users' histories at a time: one that does not say so keeps one.
+
+        Raises:
+            UserError: It cannot be asked.
+        """
+        return cls(**settings)._reset().parallel
+
     def reset(self) -> None:
         """Begin the history of another user."""
-        self._context = uuid.uuid4().hex
-        reply = self._post("reset", {}, _ResetReply)
-        self.answer = self._answer if reply.answers else None
+        self.answer = self._answer if self._reset().answers else None
 
     def add_session(self, session: Session) -> None:
         """Show the server the next conversation."""
@@ -127,6 +135,10 @@ class HttpMemory:
     def usage(self) -> Mapping[str, float]:
         """Return the sums of what the server says that its calls took, such as `llm_calls` or `prompt_tokens`."""
         return dict(self._usage)
+
+    def _reset(self) -> _ResetReply:
+        self._context = uuid.uuid4().hex
+        return self._post("reset", {}, _ResetReply)
 
     def _answer(self, question: str, options: Sequence[str]) -> int:
         reply = self._post("answer", {"question": question, "options": list(options)}, _AnswerReply)

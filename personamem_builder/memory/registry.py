@@ -29,6 +29,9 @@ _METHODS: Final = {"reset": 0, "add_session": 1, "search": 2}
 """What a system must have, and with how many arguments each is called."""
 
 
+_PARALLEL: Final = "give its class parallel = True or False, or use one worker"
+
+
 class SystemSpec(NamedTuple):
     """A memory system by its class, its name as the user gave it, and its settings: made anew where a run needs one."""
 
@@ -56,6 +59,29 @@ class SystemSpec(NamedTuple):
                 "see its own documentation for its settings",
             ) from error
         return system
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether several users' histories may be walked at a time, each by a system of its own in its own process.
+
+        What its class says: `parallel`, a bool, or a function of the settings. Most keep what they know in themselves.
+
+        Raises:
+            UserError: It says neither, or cannot say now.
+        """
+        said = getattr(self.cls, "parallel", True)
+        try:
+            answer = said(**self.settings) if callable(said) else said
+        except UserError:
+            raise
+        except Exception as error:
+            raise UserError(
+                f"the memory system {self.name} cannot say whether it is parallel: {type(error).__name__}: {error}",
+                _PARALLEL,
+            ) from error
+        if not isinstance(answer, bool):
+            raise UserError(f"the memory system {self.name}: parallel is {answer!r}", _PARALLEL)
+        return answer
 
     @property
     def version(self) -> int | str:

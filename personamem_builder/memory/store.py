@@ -2,14 +2,15 @@
 
 A folder holds `store.json` (what was run on what), `sessions.jsonl` (a line for each session taken in),
 `questions.jsonl` (a line for each question asked) and, while a context is being walked, a snapshot of a system that can
-make one. Lines are only ever added; one that a killed run left half-written is cut off.
+make one. Lines are only ever added; one that a killed run left half-written is cut off. Where several contexts are
+walked at a time, those that are finished before their turn wait in a folder `finished`, a file each.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import (
@@ -35,6 +36,7 @@ STORE: Final = "store.json"
 _FORMAT: Final = "personamem memory store"
 _VERSION: Final = 1
 _SNAPSHOT: Final = "snapshot"
+_ASIDE: Final = "finished"
 _AGAIN: Final = "delete its folder, and run the system again"
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -86,6 +88,14 @@ class QuestionRecord(_CallRecord):
     faults: list[str]
     taint: list[list[str]]
     answer: NotRequired[int | None]
+
+
+class _FinishedContext(TypedDict):
+    """A file in `finished`: the lines of a context that are still to be added."""
+
+    shared_context_id: str
+    sessions: list[SessionRecord]
+    questions: list[QuestionRecord]
 
 
 _Form = TypeVar("_Form")
@@ -161,6 +171,50 @@ class MemoryStore:
         kept = sorted((key, line["memories"]) for key, line in self.questions.items())
         return hashlib.sha256(json.dumps(kept, ensure_ascii=False).encode()).hexdigest()
 
+    # ---- contexts that are finished before their turn
+
+    def set_aside(
+        self, context_id: str, sessions: Sequence[SessionRecord], questions: Sequence[QuestionRecord]
+    ) -> None:
+        """Keep the new lines of a context until it is its turn, see `take_back`."""
+        path = self._aside(context_id)
+        content = {"shared_context_id": context_id, "sessions": sessions, "questions": questions}
+        with _writing(self.folder):
+            path.parent.mkdir(exist_ok=True)
+            with replacing(path) as part:
+                part.write_text(json.dumps(clean(content), ensure_ascii=False), encoding="utf-8")
+
+    def is_set_aside(self, context_id: str) -> bool:
+        """Say whether there are lines of a context that wait for their turn."""
+        return self._aside(context_id).is_file()
+
+    def take_back(self, context_id: str) -> bool:
+        """Add the lines of a context that were set aside, and say whether there were any.
+
+        Raises:
+            UserError: Their file is damaged, or the results cannot be written.
+        """
+        path = self._aside(context_id)
+        if not path.is_file():
+            return False
+        held = _checked(read_json(path, _AGAIN), _strictly(_FinishedContext), str(path), _AGAIN)
+        # Some may be there already: a run was ended while it added them.
+        for session in held["sessions"]:
+            if self._sessions.get((context_id, session["first_index"])) != session:
+                self.add_session(session)
+        for question in held["questions"]:
+            if self.questions.get(question["question_id"]) != question:
+                self.add_question(question)
+        self.drop_snapshot()
+        with _writing(self.folder):
+            path.unlink()
+            with suppress(OSError):  # others wait there
+                path.parent.rmdir()
+        return True
+
+    def _aside(self, context_id: str) -> Path:
+        return self.folder / _ASIDE / f"{hashlib.sha256(context_id.encode('utf-8', 'replace')).hexdigest()[:16]}.json"
+
     # ---- a context in the making
 
     def save_snapshot(self, context_id: str, sessions: int, content: bytes) -> None:
@@ -170,10 +224,16 @@ class MemoryStore:
 
     def snapshot(self, context_id: str, sessions: int) -> bytes | None:
         """Return the state of a system after just these sessions of a context, None if it is not kept."""
+        kept = self.snapshot_of(context_id)
+        return kept[1] if kept and kept[0] == sessions else None
+
+    def snapshot_of(self, context_id: str) -> tuple[int, bytes] | None:
+        """Return the state of a system in a context, and after how many sessions it is that."""
         try:
             head, _, content = (self.folder / _SNAPSHOT).read_bytes().partition(b"\n")
-            return content if json.loads(head) == [context_id, sessions] else None
-        except (OSError, ValueError, RecursionError):
+            kept, sessions = json.loads(head)
+            return (int(sessions), content) if kept == context_id else None
+        except (OSError, ValueError, TypeError, RecursionError):
             return None
 
     def drop_snapshot(self) -> None:

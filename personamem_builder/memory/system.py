@@ -43,8 +43,9 @@ class MemorySystem(Protocol):
     """A memory of one user at a time.
 
     A system may also have `answer(query, options) -> int`, which gives the index of the option that it chooses itself,
-    and `snapshot() -> bytes` with `restore(bytes)`. It never sees types, golds or evidence, and sees a question's text
-    only in `search`.
+    and `snapshot() -> bytes` with `restore(bytes)`. One that keeps what it knows in one place outside of itself has the
+    attribute `parallel = False`: it is never made twice at a time, see `SystemSpec.is_parallel`. It never sees types,
+    golds or evidence, and sees a question's text only in `search`.
     """
 
     def reset(self) -> None:

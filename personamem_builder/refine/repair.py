@@ -50,7 +50,8 @@ class MissedLimit(NamedTuple):
 def missed_limits(drafts: Sequence[QuestionDraft], gates: Gates) -> list[MissedLimit]:
     """Train the probes on the questions that are not dropped, and return the limits of `gates` that they miss.
 
-    There are none with fewer than two personas.
+    There are none with fewer than two personas. The probes look at every question, not at a sample as in an audit: what
+    becomes of each is decided here.
     """
     kept = [draft for draft in drafts if draft.dropped is None]
     kept.sort(key=lambda draft: (draft.place, draft.question.question_id))  # as `personamem audit` reads them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -13,7 +14,7 @@ from personamem_builder.audit.history.reading import CHECKS as RULE_CHECKS
 from personamem_builder.audit.history.reading import Values, history_values
 from personamem_builder.audit.history.telling import CHECKS as TELLING_CHECKS
 from personamem_builder.audit.history.telling import OPENINGS, Messages
-from personamem_builder.audit.history.words import Assertion, asked_stems, assertions
+from personamem_builder.audit.history.words import asked_stems, assertions
 from personamem_builder.audit.records import AuditedSplit, Finding, accuracy_findings, not_made
 from personamem_builder.policies import best_credit
 from personamem_builder.schema import ContextRow
@@ -28,7 +29,9 @@ _EVIDENCE: Final = "evidence_message_indices"
 _NOT_NAMED: Final = frozenset({"paraphrased", "implied"})
 
 
-def history_findings(split: AuditedSplit, memory: Memory | None = None) -> list[Finding]:
+def history_findings(
+    split: AuditedSplit, memory: Memory | None = None, probed: AuditedSplit | None = None
+) -> list[Finding]:
     """Return how far questions are answered by reading the history without understanding it.
 
     - `history.last_mentioned` and the others of `reading.RULES`: the rule that takes the option whose words the user
@@ -48,25 +51,25 @@ def history_findings(split: AuditedSplit, memory: Memory | None = None) -> list[
     Args:
         split: The questions.
         memory: What the memoriser learned; None where it has not.
+        probed: The questions that `history.pooled` learns from and answers; all of them by default.
     """
-    pooled = _pooled_findings(split)
+    probed = probed or split
+    pooled = _pooled_findings(probed)
     unread = [] if memory else not_made(split, "data with another seed", MEMORISER)
     if split.contexts is None or split.lacking(_END):
         needs = "contexts" if split.contexts is None else _END
         checks = (*RULE_CHECKS, POLARITY, UNNAMED, *TELLING_CHECKS, OPENINGS, *((MEMORISER,) if memory else ()))
         return [*not_made(split, needs, *checks), *pooled, *unread]
-    options = [assertions(row) for row in split.rows]
-    messages = None if split.lacking(_EVIDENCE) or not _has_evidence(split) else Messages(split, _named(split, options))
-    credits_: dict[str, list[float]] = {
-        check: [1 / len(row["all_options"]) for row in split.rows]
-        for check in (*RULE_CHECKS, POLARITY, *((MEMORISER,) if memory else ()))
+    messages = None if split.lacking(_EVIDENCE) or not _has_evidence(split) else Messages(split)
+    credits_ = {
+        check: array("d", split.chances) for check in (*RULE_CHECKS, POLARITY, *((MEMORISER,) if memory else ()))
     }
     asked = split.asked
     for context in split.contexts():
         own = asked.get(context["shared_context_id"], ())
         if messages is not None:
             messages.add(context)
-        for i, check, values in _read(split, options, context, own, memory):
+        for i, check, values in _read(split, context, own, memory):
             credits_[check][i] = best_credit(values, split.rows[i]["answer_index"])
     found = [
         finding for check in credits_ for finding in accuracy_findings(check, split, credits_[check], by_telling=True)
@@ -82,7 +85,6 @@ def history_findings(split: AuditedSplit, memory: Memory | None = None) -> list[
 
 def _read(
     split: AuditedSplit,
-    options: Sequence[Sequence[Assertion]],
     context: ContextRow,
     own: Sequence[int],
     memory: Memory | None,
@@ -90,6 +92,7 @@ def _read(
     """Yield what each check gives to the options of each question of a context."""
     if not own:
         return
+    options = {i: assertions(split.rows[i]) for i in own}
     asked = {i: asked_stems(split.rows[i]) for i in own}
     stems = {stem for i in own for option in options[i] for stem in option.stems}
     end = max(split.rows[i][_END] for i in own)
@@ -107,14 +110,6 @@ def _read(
 
 def _has_evidence(split: AuditedSplit) -> bool:
     return any(row[_EVIDENCE] for row in split.rows)
-
-
-def _named(split: AuditedSplit, options: Sequence[Sequence[Assertion]]) -> dict[int, set[str]]:
-    """Return for each persona the stems of what the options of its questions assert."""
-    named: dict[int, set[str]] = {}
-    for row, own in zip(split.rows, options, strict=True):
-        named.setdefault(row["persona_id"], set()).update(stem for option in own for stem in option.stems)
-    return named
 
 
 def _unnamed_findings(split: AuditedSplit, credits_: Sequence[float]) -> list[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
@@ -22,6 +22,7 @@ _LATEST: Final = frozenset({"acknowledge_latest_user_preferences", "provide_pref
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
 _WORD: Final = re.compile(r"\w+")
+_SENTENCES_KEPT: Final = 32_768
 _WINDOW: Final = 3
 """Sentences that are read from a mention on, its own included."""
 
@@ -123,7 +124,7 @@ def lexicon_tone(text: str) -> float:
     return sum(map(_sentence_tone, _SENTENCE.split(text)))
 
 
-@cache
+@lru_cache(maxsize=_SENTENCES_KEPT)
 def _sentence_tone(sentence: str) -> float:
     return float(_analyzer().polarity_scores(sentence)["compound"])
 

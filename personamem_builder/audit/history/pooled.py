@@ -7,7 +7,7 @@ The reader sees for each option where else in the user's questions its states st
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -61,12 +61,13 @@ def pooled_credits(split: AuditedSplit) -> list[float]:
     """
     own = [_read(row) for row in split.rows]
     distinct = list(dict.fromkeys(own))
-    features = _all_features(distinct)
+    pools = _pools(distinct)
     right: dict[_Pooled, float] = {}
     for question_type in sorted({question.question_type for question in distinct}):
-        chosen = [i for i, question in enumerate(distinct) if question.question_type == question_type]
-        questions = [distinct[i] for i in chosen]
-        right |= zip(questions, _held_out(questions, [features[i] for i in chosen]), strict=True)
+        questions = [question for question in distinct if question.question_type == question_type]
+        # One by one: those of all questions would fill the memory.
+        features = (_features(question, *pools[question.user]) for question in questions)
+        right |= zip(questions, _held_out(questions, features), strict=True)
     return [right.get(question, 1 / len(question.states)) for question in own]
 
 
@@ -82,7 +83,8 @@ def _read(row: QuestionRow) -> _Pooled:
     )
 
 
-def _all_features(questions: Sequence[_Pooled]) -> list[list[_Features]]:
+def _pools(questions: Sequence[_Pooled]) -> dict[int, tuple[Counter[tuple[str, str, object]], list[str]]]:
+    """Return for each user how many of their questions add each key, and which frequent states they are asked of."""
     by_user: dict[int, list[int]] = {}
     for i, question in enumerate(questions):
         by_user.setdefault(question.user, []).append(i)
@@ -93,13 +95,10 @@ def _all_features(questions: Sequence[_Pooled]) -> list[list[_Features]]:
     users = Counter(state for states in asked_of.values() for state in states)
     some = [state for state, count in users.items() if 1 < count < len(by_user)]
     frequent = set(sorted(some, key=lambda state: (-users[state], state))[:_FREQUENT])
-    features: dict[int, list[_Features]] = {}
-    for user, own in by_user.items():
-        cues = sorted(asked_of[user] & frequent)
-        seen = Counter(key for i in own for key in _keys(questions[i]))
-        for i in own:
-            features[i] = _features(questions[i], seen, cues)
-    return [features[i] for i in range(len(questions))]
+    return {
+        user: (Counter(key for i in own for key in _keys(questions[i])), sorted(asked_of[user] & frequent))
+        for user, own in by_user.items()
+    }
 
 
 def _keys(question: _Pooled) -> set[tuple[str, str, object]]:
@@ -137,15 +136,15 @@ def _features(question: _Pooled, seen: Mapping[tuple[str, str, object], int], cu
     return options
 
 
-def _held_out(questions: Sequence[_Pooled], features: Sequence[Sequence[_Features]]) -> list[float]:
+def _held_out(questions: Sequence[_Pooled], features: Iterable[Sequence[_Features]]) -> list[float]:
     """Return the credit of each question of a type by a ranker that learned from other users."""
     credits_ = [1 / len(question.states) for question in questions]
     users = [question.user for question in questions]
     count = min(_FOLDS, len(set(users)))
     if count < 2:
         return credits_
-    matrix = DictVectorizer().fit_transform([option for options in features for option in options])
-    starts = np.cumsum([0, *map(len, features)])
+    matrix = DictVectorizer().fit_transform(option for options in features for option in options)
+    starts = np.cumsum([0, *(len(question.states) for question in questions)])
     owner = np.repeat(np.arange(len(questions)), np.diff(starts))
     gold = (starts[:-1] + np.array([question.answer for question in questions]))[owner]
     wrong = np.flatnonzero(gold != np.arange(len(gold)))

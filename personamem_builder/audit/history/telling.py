@@ -14,8 +14,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
+from generation.seeds import rng_for
 from personamem_builder.audit.history.index import USER
-from personamem_builder.audit.history.words import stem
+from personamem_builder.audit.history.words import assertions, stem
 from personamem_builder.audit.records import AuditedSplit, Finding, not_made
 from personamem_builder.schema import ContextRow
 from personamem_builder.statistics import simultaneous_interval, standard_error
@@ -25,6 +26,8 @@ OPENINGS: Final = "history.reply_openings"
 
 _MOST: Final = 1200
 """Messages of a persona at most, evidence and others alike: the memory is bounded, whatever the size of a split."""
+MOST_USERS: Final = 50
+"""Users whose messages are read at most, for the same reason."""
 _FOLDS: Final = 5
 _CONFIDENCE: Final = 0.95
 _WORD: Final = re.compile(r"[^\W_]+|[^\w\s]")
@@ -42,17 +45,25 @@ class Told(NamedTuple):
 
 
 class Messages:
-    """The distinct messages of users, gathered context by context.
+    """The distinct messages of users, gathered context by context; of many users, those of some.
 
     Args:
-        split: The questions, whose evidence the messages are.
-        named: For each persona the stems that stand for what its options name; they are masked.
+        split: The questions, whose evidence the messages are. Stems of what the options of a user name are masked.
     """
 
-    def __init__(self, split: AuditedSplit, named: Mapping[int, Collection[str]]) -> None:
+    def __init__(self, split: AuditedSplit) -> None:
         self._split = split
-        self._asked = split.asked
-        self._named = named
+        users = sorted(set(split.personas))
+        self._num_users = len(users)
+        if len(users) > MOST_USERS:
+            users = rng_for(0, "audit messages", split.name).sample(users, MOST_USERS)
+        self._named: dict[int, set[str]] = {user: set() for user in users}
+        self._asked: dict[str, list[int]] = {}
+        for i, user in enumerate(split.personas):
+            if user in self._named:
+                row = split.rows[i]
+                self._asked.setdefault(row["shared_context_id"], []).append(i)
+                self._named[user].update(stem for option in assertions(row) for stem in option.stems)
         self._told: dict[int, dict[bytes, Told]] = {}
 
     def add(self, context: ContextRow) -> None:
@@ -103,9 +114,15 @@ class Messages:
         replies = [mask(one.reply, own) for own, (_, one) in zip(named, told, strict=True)]
         first = [_SENTENCE.split(one.reply, maxsplit=1)[0] for _, one in told]
         found = []
+        drawn = (
+            f", all of {len(self._named)} of the {self._num_users:,} users"
+            if len(self._named) < self._num_users
+            else ""
+        )
         for check, own, longest in zip(CHECKS, (texts, texts, replies, replies), (1, 2, 1, 2), strict=True):
             scores = _held_out_scores(own, labels, personas, longest)
-            found.append(_auc_finding(check, self._split, scores, labels, personas))
+            finding = _auc_finding(check, self._split, scores, labels, personas)
+            found.append(finding._replace(note=finding.note + drawn))
         openings = _opening_scores([*map(mask, first, named)], labels, personas)
         return [*found, _precision_finding(self._split, openings, labels, personas)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ from symmetric import symmetric
 
 from personamem_builder.audit.audit import Audit, audit, audit_splits
 from personamem_builder.audit.gates import Gate, Limit, judge, read_gates
+from personamem_builder.audit.hard import write_hard
+from personamem_builder.audit.packed_rows import PackedRows
+from personamem_builder.audit.page import to_html
 from personamem_builder.audit.probes import PROBES, probe_credits
+from personamem_builder.audit.render import to_json, to_text
 from personamem_builder.manifest import read_manifest
 
 GROUPS = ["surface", "probe", "cue", "balance", "text", "integrity", "reader", "history"]
@@ -63,6 +68,47 @@ def test_credits_of_the_probes_are_kept() -> None:
     found = audit_splits([split], {})
     assert found.probes == {"32k": probe_credits(split)}
     assert list(found.probes["32k"]) == list(PROBES)
+
+
+def test_packed_rows_are_audited_as_a_list_of_them_is() -> None:
+    split = symmetric(personas=4, each=12)
+    packed = dataclasses.replace(split, rows=PackedRows(split.rows))
+    assert audit_splits([packed], read_gates()).judged == audit_splits([split], read_gates()).judged
+
+
+@pytest.fixture(scope="module")
+def sampled() -> tuple[Audit, Audit]:
+    """The audit of 120 questions of ten personas, whole and with probes of at most 70."""
+    split = symmetric(personas=10, each=12)
+    return audit_splits([split], {}), audit_splits([split], {}, most_probed=70)
+
+
+def test_probes_look_at_a_sample_of_many_questions_and_all_else_at_all(sampled: tuple[Audit, Audit]) -> None:
+    whole, part = sampled
+    [split] = whole.splits
+    probed = part.probed["32k"]
+    assert set(probed.personas) == set(split.personas), "some questions of each, as they are few"
+    assert part.probes == {"32k": probe_credits(probed)}
+    changed = {
+        one.finding.check for one, other in zip(whole.judged, part.judged, strict=True) if one.finding != other.finding
+    }
+    assert changed == {*(f"probe.{name}" for name in PROBES), "history.pooled"}
+    for one in part.judged:
+        if one.finding.check in changed and one.finding.slice == "all":
+            assert one.finding.n == 70
+            assert "a sample: 70 of 120 questions" in one.finding.note
+
+
+def test_what_is_shown_says_that_there_is_a_sample(sampled: tuple[Audit, Audit], tmp_path: Path) -> None:
+    whole, part = sampled
+    assert "32k: 120 questions of 10 personas; probes: of 120 questions, a sample of 70\n" in to_text(part)
+    assert to_json(part)["splits"][0]["sampled"] == 70
+    assert "on a sample: of 120 questions, 70." in to_html(part)
+    for shown in (to_text(whole), json.dumps(to_json(whole)), to_html(whole)):
+        assert "a sample" not in shown
+    [hard] = write_hard(tmp_path / "hard.json", part).values()
+    assert set(hard) <= {row["question_id"] for row in part.probed["32k"].rows}
+    assert "32k: of a sample of 70 questions" in (tmp_path / "hard.json").read_text()
 
 
 def test_what_a_model_answered_is_judged_too() -> None:

@@ -143,6 +143,14 @@ def test_the_highest_floor_is_named_and_failures_are_counted(manifest: Manifest)
     assert "- 32k: probe.words, suggest_new_ideas (upper end at most 30.0)" in text
 
 
+def test_it_says_that_probes_looked_at_a_sample(manifest: Manifest) -> None:
+    found = audit(finding("probe.words", 0.25))
+    assert "a sample" not in render_card(manifest, found)
+    found["splits"][0] |= {"questions": 100_000, "sampled": 20_000}
+    text = sections(render_card(manifest, found))["Audit"]
+    assert "`probe.*` and `history.pooled` of `32k`: of 100,000 questions, a sample of 20,000." in text
+
+
 def test_without_an_audit_it_says_so(manifest: Manifest) -> None:
     assert "This dataset was not audited." in sections(render_card(manifest))["Audit"]
 

@@ -84,6 +84,14 @@ def test_the_same_command_goes_on_and_asks_nothing_twice(generated: Path, tmp_pa
     assert small_memories.CALLS == []
 
 
+def test_a_system_that_is_one_says_so_and_is_walked_in_turn(generated: Path, tmp_path: Path) -> None:
+    outcome = run(generated, "small_memories:Single", "--workers", "2", "--out", tmp_path / "out")
+    assert outcome.exit_code == 0, outcome.err
+    assert "note: small_memories:Single keeps one user at a time" in outcome.err
+    assert small_memories.CALLS, "in this process"
+    assert "note" not in run(generated, "none", "--workers", "2").err
+
+
 def test_recent_shows_as_much_as_it_is_told(generated: Path) -> None:
     few = measures(run(generated, "recent", "--set", "tokens=500", "--json"))
     many = measures(run(generated, "recent", "--set", "sessions=2", "--json"))
