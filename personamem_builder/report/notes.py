@@ -42,6 +42,11 @@ def scope_notes(group: RunGroup) -> list[str]:
         if run.shown.failed
     ]
     notes += [f"{group.label(run)}: {', '.join(run.shown.measures)}." for run in group.runs if run.shown.measures]
+    for shard in sorted({run.shard for run in group.runs if run.shard}):
+        which = ", ".join(group.label(run) for run in group.runs if run.shard == shard)
+        notes.append(
+            f"Part {shard} of a run, not all of it: {which}. `personamem merge` makes the whole run of its parts."
+        )
     if group.limit is not None:
         notes.append(f"Partial runs: {group.limit} questions, not all; do not compare with whole runs.")
     return notes
