@@ -3,15 +3,14 @@
 #
 # Needs: Slurm; a file system that all nodes see; pip install 'personamem[eval,hf]' in the environment that jobs start
 # with; for `eval` a GPU a task that holds the model and one history.
-# Not run on a cluster yet: the commands were run one by one on one machine.
+# Not run on a cluster yet: a test checks that its commands exist, and only `eval` and `merge` were run, on one machine.
 #
 #   job=$(sbatch --parsable --array=1-16 examples/scale/slurm.sh generate)
 #   job=$(sbatch --parsable --dependency=afterok:$job examples/scale/slurm.sh build)
 #   job=$(sbatch --parsable --dependency=afterok:$job --array=1-8 --gres=gpu:1 examples/scale/slurm.sh eval)
 #   sbatch --dependency=afterok:$job examples/scale/slurm.sh merge
 #
-# A task that was stopped goes on where it was: submit it again, such as `--array=3`. It keeps the number of parts if
-# that is named, PARTS=8.
+# A task that was stopped goes on where it was: submit it again, with the number of parts: `PARTS=8 sbatch --array=3 …`.
 #SBATCH --cpus-per-task=4
 #SBATCH --mem=64G
 #SBATCH --time=08:00:00
