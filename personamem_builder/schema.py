@@ -119,6 +119,7 @@ class Prediction(TypedDict):
     """A line of `predictions_<date>.jsonl`: a question as one model answered it, see `evaluation.predictions`."""
 
     task: str
+    doc_id: int
     question_id: str
     persona_id: int
     question_type: str

@@ -43,6 +43,7 @@ _COMMANDS: Final = {
     "agreement": "Show how far raters agree.",
     "memory": "Run memory systems, and compare what they find.",
     "eval": "Run lm-eval with the personamem tasks and models.",
+    "merge": "Make the whole run of the parts of an evaluation.",
     "report": "Print a table of scores with floors and intervals.",
     "persona-bench": "Import, audit and score PERSONA-Bench.",
     "canary": "Test whether a model has seen our data.",

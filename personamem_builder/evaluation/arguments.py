@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import io
 import re
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -18,7 +18,8 @@ from generation.yaml_reading import read_yaml
 from personamem_builder.build.on_demand import recipe_of
 from personamem_builder.evaluation.journal import FILE_NAME
 from personamem_builder.evaluation.journal_lm import is_key_name
-from personamem_builder.evaluation.task_names import check_one_split, choose_tasks
+from personamem_builder.evaluation.shards import Shard, read_shard
+from personamem_builder.evaluation.task_names import ChosenTasks, check_one_split, choose_tasks
 from personamem_builder.evaluation.window import no_loglikelihood, scores_letters, scores_no_loglikelihood
 from personamem_builder.evaluation.wrapped_lm_eval import EvaluationRun
 
@@ -35,15 +36,32 @@ _MODELS: Final = {
 """Our models, and the modules whose import registers them."""
 
 
-def prepare(args: Namespace) -> EvaluationRun:
+def take_shard(arguments: Sequence[str]) -> tuple[list[str], str | None]:
+    """Return the arguments of lm-eval's command line, and our own `--shard`, which is not among them."""
+    parser = argparse.ArgumentParser("personamem eval", add_help=False, allow_abbrev=False)
+    parser.add_argument("--shard", metavar="I/N")
+    own, theirs = parser.parse_known_args(list(arguments))
+    return theirs, own.shard
+
+
+def prepare(args: argparse.Namespace, shard: str | None = None) -> EvaluationRun:
     """Check the arguments of a run and fill them in.
+
+    Args:
+        args: Those of lm-eval.
+        shard: Which part is asked, where it is not the whole run. Its results have a folder of their own, so that
+            parts do not share a journal.
 
     Raises:
         UserError: A task cannot run with the model, or an argument has no meaning.
     """
     config = _read_config(args)
     _hide_keys(config.model_args)
+    metadata = _given_metadata(args)
+    part = _shard(metadata, shard)
     output = Path(config.output_path or _OUTPUT)
+    if part:
+        output = output.parent / part.folder / output.name if output.suffix == ".json" else output / part.folder
     folder = output.parent if output.suffix == ".json" else output
     journal = folder / FILE_NAME
     if config.use_cache:
@@ -56,6 +74,9 @@ def prepare(args: Namespace) -> EvaluationRun:
     include_tasks(args)
     chosen = choose_tasks(config.tasks, args.include_path)
     args.tasks = chosen.names
+    if part:
+        _check_divisible(chosen)
+        args.metadata = metadata = {**metadata, "shard": str(part)}
     model = model_class(config.model)
     if scores_no_loglikelihood(model):
         _check_key(model)
@@ -72,13 +93,27 @@ def prepare(args: Namespace) -> EvaluationRun:
                 f"--num_fewshot {config.num_fewshot}: {chosen.ours[0]} has no few-shot examples",
                 "leave it out; other tasks need a run of their own",
             )
-        _check_metadata(args, chosen.ours)
-    if not config.output_path:
-        args.output_path = _OUTPUT
+        _check_metadata(args, metadata, chosen.ours)
+    args.output_path = str(output)
     return EvaluationRun(folder, chosen.built_in, None if config.model == "personamem-floor" else journal)
 
 
-def include_tasks(args: Namespace) -> None:
+def _shard(metadata: Mapping[str, Any], given: str | None) -> Shard | None:
+    named = metadata.get("shard", given)
+    if given is not None and named != given:
+        raise UserError(f"--shard {given} and --metadata shard={named} are two parts", "leave one of them out")
+    return None if named is None else read_shard(named)
+
+
+def _check_divisible(chosen: ChosenTasks) -> None:
+    if whole := sorted(set(chosen.output_types).difference(chosen.ours)):
+        raise UserError(
+            f"--shard: {', '.join(whole)} would be asked whole in every part",
+            "parts are of personamem tasks only; others need a run of their own",
+        )
+
+
+def include_tasks(args: argparse.Namespace) -> None:
     """Have lm-eval look for tasks among ours too."""
     own = str(data_dir("lm_eval_tasks"))
     theirs = getattr(args, "include_path", None)
@@ -118,7 +153,7 @@ def model_class(name: str) -> Any:
         ) from error
 
 
-def _read_config(args: Namespace) -> Any:
+def _read_config(args: argparse.Namespace) -> Any:
     """Merge arguments and config file as lm-eval will do again, but without its words."""
     from lm_eval.config.evaluate_config import EvaluatorConfig
 
@@ -133,18 +168,21 @@ def _read_config(args: Namespace) -> Any:
         raise UserError(f"lm-eval refuses the arguments: {error}", "personamem eval run --help lists them") from error
 
 
-def _check_metadata(args: Namespace, tasks: Sequence[str]) -> None:
-    """Refuse faulty `config`, `seed` and `split` before a model is loaded, and keep the model's own seed from the data.
-
-    lm-eval copies the model's arguments to the metadata, where a task cannot tell one seed from the other.
-    """
+def _given_metadata(args: argparse.Namespace) -> dict[str, Any]:
     from lm_eval.config.evaluate_config import EvaluatorConfig
     from lm_eval.utils import simple_parse_args_string
 
     given = args.metadata
     if not given and args.config:
         given = EvaluatorConfig.load_yaml_config(args.config).get("metadata")
-    metadata = simple_parse_args_string(given) if isinstance(given, str) else dict(given or {})
+    return simple_parse_args_string(given) if isinstance(given, str) else dict(given or {})
+
+
+def _check_metadata(args: argparse.Namespace, metadata: dict[str, Any], tasks: Sequence[str]) -> None:
+    """Refuse faulty `config`, `seed` and `split` before a model is loaded, and keep the model's own seed from the data.
+
+    lm-eval copies the model's arguments to the metadata, where a task cannot tell one seed from the other.
+    """
     if "split" in metadata:
         check_one_split(tasks, metadata["split"])
     recipe = recipe_of(metadata)

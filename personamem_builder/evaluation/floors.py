@@ -67,13 +67,13 @@ class FloorLM(LM):
         return ""
 
     def _policies(self, requests: Sequence[Instance]) -> dict[str, Policy]:
-        rows: dict[str, dict[str, QuestionRow]] = {}
+        rows: dict[str, Sequence[QuestionRow]] = {}
         for request in requests:
-            if "all_options" not in request.doc:
+            if not hasattr(request, "asked_in_all_parts"):
                 raise UserError(f"personamem-floor cannot run {request.task_name}", "use it with personamem_* tasks")
-            rows.setdefault(request.task_name, {})[request.doc["question_id"]] = request.doc
+            rows[request.task_name] = request.asked_in_all_parts
         make: Callable[[Sequence[QuestionRow], int], Policy] = POLICIES[self._policy]
-        return {task: make(list(by_id.values()), self._seed) for task, by_id in rows.items()}
+        return {task: make(own, self._seed) for task, own in rows.items()}
 
     def _letter(self, policy: Policy, row: QuestionRow) -> str:
         values = policy(row)

@@ -11,7 +11,7 @@ import json
 import logging
 import re
 import threading
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,7 @@ from personamem_builder.evaluation.responses import LetterAnswer, Reply
 
 _log = logging.getLogger("lm_eval.personamem")
 
-_SHAPES_NO_ANSWER: Final = frozenset(
+SHAPES_NO_ANSWER: Final = frozenset(
     [
         "num_concurrent",
         "batch_size",
@@ -35,6 +35,7 @@ _SHAPES_NO_ANSWER: Final = frozenset(
         "prefill_chunk",
     ]
 )
+"""Arguments of models that say how answers are got, not which."""
 
 _KEY_NAME: Final = re.compile(r"(?i)(?:^|_)(?:api_?key|(?:auth|access|hf)_?token|secret|password)$|^token$")
 
@@ -54,7 +55,7 @@ def identity_of(lm: Any, model: str, arguments: Mapping[str, Any], more: Sequenc
     given = {
         name: redact_data(value)
         for name, value in arguments.items()
-        if name not in _SHAPES_NO_ANSWER and not is_key_name(name)
+        if name not in SHAPES_NO_ANSWER and not is_key_name(name)
     }
     inner = getattr(lm, "model", None)
     shapes = [
@@ -115,6 +116,17 @@ class JournalLM:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._lm, name)
+
+    def gather_object(self, obj: Any, dst: int = 0) -> Any:
+        """Gather what the processes of a run have, by task.
+
+        lm-eval looks every metric of the first up in the others, which may have no question of that type.
+        """
+        gathered = self._lm.gather_object(obj, dst)
+        return gathered and [
+            {task: defaultdict(list, own) if isinstance(own, dict) else own for task, own in by_task.items()}
+            for by_task in gathered
+        ]
 
     def loglikelihood(self, requests: Sequence[Any], **kwargs: Any) -> list[Any]:
         """Score continuations."""

@@ -19,12 +19,13 @@ _IDS: Final = ("question_id", "persona_id", "question_type", "shared_context_id"
 def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Prediction]:
     """Turn lm-eval's samples of the personamem tasks into prediction rows.
 
-    A row holds the task, the ids of the question, its `answer`, what the model gave (`option_logprobs` and
-    `option_tokens`, or `response`), what came of it (`outcome`, and the endpoint's `finish_reason`), and for each score
-    (`acc` and `acc_per_token`, or the filters `robust` and `v1_parity`) the letter predicted (null for an answer
-    without one) and the credit, 0 to 1. A question that got no answer has neither letters nor credits, and nothing has
-    credits after `--predict_only`. Answers of our chat client have the fields of `AnswerUsage`; letters that an
-    endpoint scored, `unseen`: the probability that is on none of them.
+    A row holds the task, the number of the question in it (`doc_id`, as in lm-eval's samples), its ids, its `answer`,
+    what the model gave (`option_logprobs` and `option_tokens`, or `response`), what came of it (`outcome`, and the
+    endpoint's `finish_reason`), and for each score (`acc` and `acc_per_token`, or the filters `robust` and
+    `v1_parity`) the letter predicted (null for an answer without one) and the credit, 0 to 1. A question that got no
+    answer has neither letters nor credits, and nothing has credits after `--predict_only`. Answers of our chat client
+    have the fields of `AnswerUsage`, and letters that an endpoint scored have `unseen`, the probability that is on none
+    of them. Rows stand in the order of the questions.
     """
     rows: dict[tuple[str, str], Prediction] = {}
     for task, task_samples in samples.items():
@@ -39,7 +40,9 @@ def prediction_rows(samples: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[
                 row["predictions"][sample["filter"]] = _letter(sample["filtered_resps"][0])
                 if "acc" in sample:
                     row["credits"][sample["filter"]] = sample["acc"]
-    return list(rows.values())
+    # Several processes have their questions one after another.
+    places = {task: place for place, task in enumerate(samples)}
+    return sorted(rows.values(), key=lambda row: (places[row["task"]], row["doc_id"]))
 
 
 def usage_of_tasks(rows: Sequence[Prediction]) -> dict[str, Any]:
@@ -58,6 +61,7 @@ def _head(task: str, sample: Mapping[str, Any]) -> Prediction:
     response = sample["resps"][0][0]
     row: Any = {
         "task": task,
+        "doc_id": sample["doc_id"],
         **{name: doc[name] for name in _IDS},
         "answer": option_letter(doc["answer_index"]),
         "n_options": len(doc["all_options"]),

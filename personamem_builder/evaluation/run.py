@@ -15,7 +15,7 @@ from typing import Any, cast
 from generation.errors import UserError
 from generation.redaction import RedactingStream, redact
 from generation.resources import install_hint
-from personamem_builder.evaluation.arguments import include_tasks, prepare
+from personamem_builder.evaluation.arguments import include_tasks, prepare, take_shard
 from personamem_builder.evaluation.wrapped_lm_eval import swapped, wrapped
 
 
@@ -33,7 +33,8 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
     What it does beyond lm-eval: our tasks and models are known; chat backends get their messages through the chat
     template (they take nothing else) and are refused for log-likelihood tasks before anything is loaded; results go
     to `results/` unless `--output_path` says otherwise; the predictions are written beside them; answers are kept as
-    they come, so that the same command goes on where it stopped; keys are kept out of what is printed and written.
+    they come, so that the same command goes on where it stopped; keys are kept out of what is printed and written;
+    `--shard I/N` asks one part of the questions.
 
     Returns:
         The prediction files written; empty for lm-eval's other subcommands.
@@ -54,8 +55,9 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
             "not scored on the same number" not in record.getMessage() or "personamem" not in record.getMessage()
         )
     )
+    theirs, shard = take_shard(arguments)
     with (
-        swapped(sys, "argv", ["personamem eval", *arguments]),  # lm-eval's parser reads nothing else
+        swapped(sys, "argv", ["personamem eval", *theirs]),  # lm-eval's parser reads nothing else
         _redacted_output(),
         _redacted_logs(),
     ):
@@ -65,7 +67,7 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
             include_tasks(args)
             harness.execute(args)
             return []
-        run = prepare(args)
+        run = prepare(args, shard)
         with _made(run.folder), wrapped(run), _readable_http_errors(run.journal):
             harness.execute(args)
     written = [tracker.save_predictions(rows) for tracker, rows in run.saved if rows]

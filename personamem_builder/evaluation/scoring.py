@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
 from personamem_builder.evaluation.extraction import extract_choice, has_marker, v1_parity_letters
 from personamem_builder.evaluation.responses import outcome_of
-from personamem_builder.schema import QuestionRow, option_letter
+from personamem_builder.schema import AnswerOutcome, QuestionRow, option_letter
 
 
 class Skipped(Enum):
@@ -41,6 +41,62 @@ def per_token(scores: Sequence[OptionScore]) -> list[float] | None:
 def letter_credit(letters: str, answer_index: int) -> float:
     """Return 1 if the extracted letter is the right one; `""` stands for an answer without a letter."""
     return float(option_letter(answer_index) in letters)
+
+
+def type_weights(counts: Mapping[str, int]) -> dict[str, float]:
+    """Return a weight for the questions of each type, by how many there are of each.
+
+    A mean over questions with these weights is the mean over types, whatever their sizes.
+    """
+    total = sum(counts.values())
+    return {kind: total / (len(counts) * count) for kind, count in counts.items()}
+
+
+def question_metrics(
+    question_type: str,
+    credits: Mapping[str, float],
+    weights: Mapping[str, float],
+    *,
+    is_written: bool,
+    may_fail: bool,
+    unseen: float | None,
+    invalid: bool,
+    outcome: AnswerOutcome,
+    skipped: bool,
+    truncated: bool,
+) -> dict[str, float]:
+    """Return what one question, under one filter, gives to the metrics of its task.
+
+    A question that got no answer is counted in `failed`, and no score knows of it.
+
+    Args:
+        question_type: Its canonical type.
+        credits: `acc`, and `acc_per_token` where it is known; nothing after `--predict_only`.
+        weights: Those of `type_weights`.
+        is_written: Whether the model writes, as opposed to scoring options.
+        may_fail: Whether a question may get no answer, or be declined: of models behind an endpoint.
+        unseen: Probability that is on none of the letters; None where no endpoint scored them.
+        invalid: Whether no letter was found in what it wrote.
+        outcome: How the answer came about.
+        skipped: Whether the question was too long to be asked.
+        truncated: Whether the model saw a cut context.
+    """
+    came_of_it = {"skipped": float(skipped), "truncated": float(truncated)}
+    if may_fail:
+        came_of_it["failed"] = float(outcome == "failed")
+        if outcome == "failed":
+            return came_of_it
+        came_of_it |= {"cut": float(outcome == "cut"), "refused": float(outcome == "refused")}
+    if not credits:
+        return came_of_it
+    return {
+        **credits,
+        **({"invalid_rate": float(invalid)} if is_written else {}),
+        **({} if unseen is None else {"unseen": unseen}),
+        "acc_macro": credits["acc"] * weights[question_type],
+        f"acc_{question_type}": credits["acc"],
+        **came_of_it,
+    }
 
 
 def robust(responses: Iterable[Sequence[Any]], docs: Iterable[QuestionRow]) -> list[Any]:

@@ -23,6 +23,7 @@ from personamem_builder.dataset.locate import remote_contexts
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.instruction import OPTIONS, last_turn, wants_explanation
 from personamem_builder.evaluation.responses import LetterAnswer, outcome_of
+from personamem_builder.evaluation.shards import Docs, Shard, check_processes, deal_contexts, plan_digest, read_shard
 from personamem_builder.evaluation.task_data import (
     asked_split,
     find_source,
@@ -36,6 +37,7 @@ from personamem_builder.evaluation.window import (
     find_overlength,
     model_of,
     no_loglikelihood,
+    running_model,
     scores_letters,
     scores_no_loglikelihood,
     window_of,
@@ -77,6 +79,7 @@ class PersonaMemTask(ConfigurableTask):
     - or `config`, `seed`: what to make it from, see `fresh_source`;
     - `split`: a split of the dataset in place of the file's own, see `asked_split`;
     - `subset`: a file that names the questions to ask, see `read_subset`; all of the split by default;
+    - `shard`: which part of the questions to ask, such as `3/8`, see `deal_contexts`; all of them by default;
     - `memory`: what is shown before the question, with `settings`, `k` and `store`, see `memory.conditions`; the user's
       whole history by default;
     - `overlength`: what happens to questions too long for the model: `error` (default), `skip` (they count as wrong)
@@ -104,6 +107,7 @@ class PersonaMemTask(ConfigurableTask):
         metadata = self.config.metadata
         self._roles = _choice(metadata, "roles", ("normalised", "no_system", "verbatim"))
         self._overlength: Overlength = _choice(metadata, "overlength", ("error", "skip", "left"))
+        self._shard = read_shard(metadata["shard"]) if "shard" in metadata else None
         self.with_context = (dataset_kwargs or {}).get("context", "full") != "none"
         split = self.config.test_split
         self.source = find_source(metadata, split, self.config.task)
@@ -167,7 +171,8 @@ class PersonaMemTask(ConfigurableTask):
         """
         hub, split, remote = self.source.hub, self.config.test_split, None
         asked = [doc for _, doc in self.doc_iterator(limit=limit, samples=samples)]
-        if hub and ((limit is None and samples is None) or self.condition.reads_whole_contexts):
+        asks_all = limit is None and samples is None and self._shard is None
+        if hub and (asks_all or self.condition.reads_whole_contexts):
             download_files(hub.repo_id, hub.commit, [contexts_path(split)])
         elif hub:
             remote = remote_contexts(hub.repo_id, hub.commit, split, {self.condition.context_id(doc) for doc in asked})
@@ -181,16 +186,38 @@ class PersonaMemTask(ConfigurableTask):
     ) -> Iterator[tuple[int, QuestionRow]]:
         """Yield the questions of one rank: whole contexts, so that no two ranks compute the same history."""
         docs = list(super().doc_iterator(limit=limit, samples=samples))
-        contexts = list(dict.fromkeys(self.condition.context_id(doc) for _, doc in docs))
-        if len(contexts) < world_size:  # then every rank still gets questions
+        if self._shard is not None:
+            docs = self._dealt(docs, self._shard.of)[self._shard.number - 1]
+        if world_size == 1:
+            return iter(docs)
+        if len({self.condition.context_id(doc) for _, doc in docs}) < world_size:  # then each still gets questions
             return iter(docs[rank::world_size])
-        own = set(contexts[rank::world_size])
-        return ((index, doc) for index, doc in docs if self.condition.context_id(doc) in own)
+        return iter(self._dealt(docs, world_size)[rank])
+
+    def _dealt(self, docs: Docs, count: int) -> list[Docs]:
+        shares_history = self.with_context and self.condition.shows_whole
+        return deal_contexts(docs, count, self.condition.context_id, shares_history=shares_history)
+
+    def _plan_parts(self, shard: Shard, limit: int | None, samples: list[int] | None) -> None:
+        """Make sure that every part has questions, and have the results say which part this is, of what plan."""
+        docs = list(super().doc_iterator(limit=limit, samples=samples))
+        parts = self._dealt(docs, shard.of)
+        if not all(parts):
+            contexts = sum(map(bool, parts))
+            raise UserError(
+                f"{self.config.task}: {shard.of} parts are too many: its questions are about {contexts} contexts, "
+                "which are not divided",
+                f"use {contexts} parts or fewer: --shard 1/{contexts}",
+            )
+        ids = [[doc["question_id"] for _, doc in part] for part in parts]
+        self.config.metadata.update(shard=str(shard), shard_plan=plan_digest(ids))
+        _log.info("%s: part %s, %d of %d questions", self.config.task, shard, len(ids[shard.number - 1]), len(docs))
 
     def build_all_requests(self, *, limit: int | None = None, samples: list[int] | None = None, **kwargs: Any) -> None:
         """Build the requests; refuse, mark or let through the questions that are too long for the model."""
         if kwargs.pop("cache_requests", False):
             _log.warning("%s: the request cache is not used, its keys ignore the data and the prompt", self.config.task)
+        check_processes(int(kwargs.get("world_size", 1)), is_ours=running_model.get() is not None)
         chat_template = kwargs.get("chat_template")
         lm = model_of(chat_template)
         self._may_fail = self.OUTPUT_TYPE != "multiple_choice"
@@ -201,6 +228,9 @@ class PersonaMemTask(ConfigurableTask):
         self._window: Window = window_of(chat_template, self.config.metadata)
         if self._window.max_length is None and self.with_context:
             _log.warning("%s: the model's window is unknown, lengths are not checked", self.config.task)
+        if self._shard is not None:
+            self._plan_parts(self._shard, limit, samples)
+        self._asked = [doc for _, doc in super().doc_iterator(limit=limit, samples=samples)]
         self._types = Counter(doc["question_type"] for _, doc in self.doc_iterator(limit=limit, samples=samples))
         self._weigh_types(Counter())
         if self.with_context:
@@ -211,6 +241,8 @@ class PersonaMemTask(ConfigurableTask):
     def construct_requests(self, doc: QuestionRow, ctx: Any, **kwargs: Any) -> Any:
         """Build the requests of one question, noting the length of its options in the model's tokens."""
         requests = super().construct_requests(doc, ctx, **kwargs)
+        for request in requests if isinstance(requests, list) else [requests]:
+            request.asked_in_all_parts = self._asked  # a floor may learn from the other questions
         count = self._window.count_option
         if self.OUTPUT_TYPE == "multiple_choice" and count is not None and not isinstance(ctx, chat.PromptRef):
             # As lm-eval scores them: what the option adds to the tokens of what stands before it.
@@ -225,7 +257,8 @@ class PersonaMemTask(ConfigurableTask):
         self._overlong = {instance.doc["question_id"] for instance in overlong.instances}
         if not overlong.instances or self._overlength == "left":
             return
-        if self._overlength == "error" or len(overlong.instances) == overlong.total:
+        skips_all = len(overlong.instances) == overlong.total and self._shard is None
+        if self._overlength == "error" or skips_all:
             raise overlong.error(self)
         for instance in self._instances:
             if instance.doc["question_id"] in self._overlong:
@@ -264,10 +297,7 @@ class PersonaMemTask(ConfigurableTask):
                     instance.filtered_resps[name] = self._option_score(instance, response)
 
     def _weigh_types(self, failed: Counter[str]) -> None:
-        answered = self._types - failed
-        total = answered.total()
-        # A mean over documents with these weights is the mean over types, whatever their sizes.
-        self._macro_weight = {kind: total / (len(answered) * count) for kind, count in answered.items()}
+        self._macro_weight = scoring.type_weights(self._types - failed)
 
     def _option_score(self, instance: Instance, response: Any) -> scoring.OptionScore:
         known = self._option_tokens.get((instance.doc_id, instance.idx))
@@ -275,43 +305,32 @@ class PersonaMemTask(ConfigurableTask):
         return scoring.OptionScore(logprob, is_greedy, getattr(response, "num_tokens", known))
 
     def process_results(self, doc: QuestionRow, results: list[Any]) -> dict[str, float]:
-        """Score one question under one filter.
-
-        A question that got no answer is counted in `failed`, and no score knows of it.
-        """
-        metrics: dict[str, float] = {}
-        answer = doc["answer_index"]
+        """Score one question under one filter, see `scoring.question_metrics`."""
         skipped = results[0] is scoring.SKIPPED
         outcome = self._outcomes[doc["question_id"]]
-        came_of_it = {
-            "skipped": float(skipped),
-            "truncated": float(not skipped and doc["question_id"] in self._overlong),
-        }
-        if self._may_fail:
-            came_of_it["failed"] = float(outcome == "failed")
-            if outcome == "failed":
-                return came_of_it
-            came_of_it |= {"cut": float(outcome == "cut"), "refused": float(outcome == "refused")}
-        if "bypass" in self._metric_fn_list:  # --predict_only
-            return came_of_it
-        if self.OUTPUT_TYPE == "multiple_choice":
-            silent = skipped or outcome == "refused"
-            credit = 0.0 if silent else best_credit([score.logprob for score in results], answer)
-            if doc["question_id"] in self._unseen:
-                metrics["unseen"] = self._unseen[doc["question_id"]]
-            means = None if silent else scoring.per_token(results)
-            if means is not None or (skipped and self._window.count_option is not None):
-                metrics["acc_per_token"] = 0.0 if means is None else best_credit(means, answer)
-        else:
-            credit = 0.0 if skipped else scoring.letter_credit(results[0], answer)
-            metrics["invalid_rate"] = float(not skipped and not results[0])
-        return {
-            "acc": credit,
-            **metrics,
-            "acc_macro": credit * self._macro_weight[doc["question_type"]],
-            f"acc_{doc['question_type']}": credit,
-            **came_of_it,
-        }
+        is_scored = outcome != "failed" and "bypass" not in self._metric_fn_list  # that is --predict_only
+        return scoring.question_metrics(
+            doc["question_type"],
+            self._credits(results, doc["answer_index"], is_silent=skipped or outcome == "refused") if is_scored else {},
+            self._macro_weight,
+            is_written=self.OUTPUT_TYPE != "multiple_choice",
+            may_fail=self._may_fail,
+            unseen=self._unseen.get(doc["question_id"]) if outcome == "answered" else None,
+            invalid=not skipped and not results[0],
+            outcome=outcome,
+            skipped=skipped,
+            truncated=not skipped and doc["question_id"] in self._overlong,
+        )
+
+    def _credits(self, results: list[Any], answer: int, *, is_silent: bool) -> dict[str, float]:
+        skipped = results[0] is scoring.SKIPPED
+        if self.OUTPUT_TYPE != "multiple_choice":
+            return {"acc": 0.0 if skipped else scoring.letter_credit(results[0], answer)}
+        credits = {"acc": 0.0 if is_silent else best_credit([score.logprob for score in results], answer)}
+        means = None if is_silent else scoring.per_token(results)
+        if means is not None or (skipped and self._window.count_option is not None):
+            credits["acc_per_token"] = 0.0 if means is None else best_credit(means, answer)
+        return credits
 
     def aggregation(self) -> dict[str, Any]:
         """Return how each metric is aggregated: all by the plain mean, which gives each a standard error."""

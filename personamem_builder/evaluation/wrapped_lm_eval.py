@@ -77,7 +77,10 @@ def wrapped(run: EvaluationRun) -> Iterator[None]:
     def evaluate(*, keep: Callable[..., Any], lm: Any, **kwargs: Any) -> Any:
         token = running_model.set(lm)
         try:
-            return original_evaluate(lm=keep(lm, **kwargs), **kwargs)
+            results = original_evaluate(lm=keep(lm, **kwargs), **kwargs)
+            if results is not None and lm.world_size > 1:
+                _complete(results, kwargs["bootstrap_iters"])
+            return results
         finally:
             running_model.reset(token)
 
@@ -139,6 +142,17 @@ def swapped(module: ModuleType, name: str, value: Any) -> Iterator[None]:
         yield
     finally:
         setattr(module, name, original)
+
+
+def _complete(results: dict[str, Any], bootstrap_iters: int) -> None:
+    """Compute the results of our tasks from the samples of all processes: lm-eval has only the metrics of the first."""
+    from personamem_builder.evaluation.task_results import task_results
+
+    by_task: dict[str, list[Prediction]] = {}
+    for row in prediction_rows(results["samples"]):
+        by_task.setdefault(row["task"], []).append(row)
+    for task, rows in by_task.items():
+        results["results"][task] = task_results(results["results"][task], rows, bootstrap_iters)
 
 
 def _name_model(tracker: Any, config: dict[str, Any]) -> None:

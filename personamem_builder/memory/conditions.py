@@ -27,6 +27,10 @@ class Condition(Protocol):
         """As the user gives it, and as results have it."""
 
     @property
+    def shows_whole(self) -> bool:
+        """Whether questions about one context are asked with all of a history up to a point, from its start on."""
+
+    @property
     def reads_whole_contexts(self) -> bool:
         """Whether `prepare` reads more of the shared contexts than their messages."""
 

@@ -33,6 +33,7 @@ class RetrievedMemories:
         UserError: There is no such system, it has no such settings, or the stored run is another one.
     """
 
+    shows_whole = False
     reads_whole_contexts = True  # a memory system is shown the dates of sessions too
 
     def __init__(self, name: str, settings: Mapping[str, Any], k: Any, store: str | None, source: DataSource) -> None:
@@ -75,12 +76,13 @@ class RetrievedMemories:
         contexts: Iterator[Any] = iter_contexts(self._source.folder / contexts_path(split))
         found = retrievals_in_store(store, rows, contexts)
         measured = summarise(found, store_measures(store, found))
+        tainted = set(store.tainted)
         return {
             "memory_measures": [line for line in measured["measures"] if line.pop("slice") == ALL],
             "memory_store": str(store.folder),
             "memory_digest": store.digest,
-            "memory_tainted": len(store.tainted),
-            "memory_failed": sum(bool(line["error"]) for line in store.questions.values()),
+            "memory_tainted": sum(row["question_id"] in tainted for row in rows),
+            "memory_failed": sum(bool(store.questions[row["question_id"]]["error"]) for row in rows),
         }
 
     def group(self, row: QuestionRow) -> str:

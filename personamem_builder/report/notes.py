@@ -47,6 +47,11 @@ def scope_notes(group: RunGroup) -> list[str]:
             share = 100 * math.fsum(unseen) / len(unseen)
             notes.append(f"{group.label(run)}: on average {share:.1f} % of the probability was on none of the letters.")
     notes += [f"{group.label(run)}: {', '.join(run.shown.measures)}." for run in group.runs if run.shown.measures]
+    for shard in sorted({run.shard for run in group.runs if run.shard}):
+        which = ", ".join(group.label(run) for run in group.runs if run.shard == shard)
+        notes.append(
+            f"Part {shard} of a run, not all of it: {which}. `personamem merge` makes the whole run of its parts."
+        )
     if group.limit is not None:
         notes.append(f"Partial runs: {group.limit} questions, not all; do not compare with whole runs.")
     return notes

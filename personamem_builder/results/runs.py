@@ -8,13 +8,12 @@ second; that is read too. Results that cannot be read do not hide the others: al
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-from pydantic import BaseModel, Field, field_validator
+from typing import Final, NamedTuple
 
 from generation.errors import UserError
 from generation.reading import as_model, as_one, clean_text
@@ -33,9 +32,10 @@ from personamem_builder.results.files import (
 )
 from personamem_builder.results.settings import (
     FLOOR_BACKEND,
-    Count,
     LmEvalResults,
     SampleCount,
+    TaskConfig,
+    TaskMetadata,
     printable,
     printable_pairs,
 )
@@ -102,6 +102,7 @@ class Run:
         answers: The answers by question id; all have the same scores. Empty where every question failed.
         failed: The questions to which no answer came; they count nowhere.
         subset: The questions that it was restricted to; None where it was not.
+        shard: Which part of a run it is, such as `3/8`; None where it was not divided.
         shown: What it showed of conversations.
         data: Where the task found its data, in words: the folder, if it was one.
         split: The split that it asked; None where that is not known.
@@ -118,6 +119,7 @@ class Run:
     path: Path
     answers: Mapping[str, ScoredAnswer]
     subset: Subset | None = None
+    shard: str | None = None
     shown: MemoryShown = field(default_factory=MemoryShown)
     data: str | None = None
     split: str | None = None
@@ -137,13 +139,13 @@ class Run:
     @property
     def asked_for(self) -> str:
         """What a note calls the questions."""
-        return self.task
+        return f"part {self.shard} of {self.task}" if self.shard else self.task
 
     @property
     def identity(self) -> tuple[object, ...]:
         """The same for runs of which the newest one counts."""
         subset = self.subset and self.subset.sha256
-        return *self.model_key, self.data_digest, subset, self.shown.key
+        return *self.model_key, self.data_digest, subset, self.shown.key, self.shard
 
     @property
     def model_key(self) -> tuple[object, ...]:
@@ -171,48 +173,12 @@ class Run:
         return sorted(next(iter(self.answers.values())).credits) if self.answers else []
 
 
-class _Measure(BaseModel):
-    measure: str
-    value: float = Field(allow_inf_nan=False)
-    unit: str
-
-
-class _Metadata(BaseModel):
-    """What our tasks say of themselves, and of the memory that was shown."""
-
-    data: str | None = None
-    data_digest: str | None = None
-    roles: str | None = None
-    overlength: str | None = None
-    split: str | None = None
-    instruction_sha256: str | None = None
-    explain: bool = False
-    subset: str = ""
-    subset_size: Count = 0
-    subset_sha256: str | None = None
-    memory: str = Full.name
-    settings: dict[str, Any] | None = None
-    k: int | None = None
-    memory_tainted: Count = 0
-    memory_failed: Count = 0
-    memory_measures: list[_Measure] = []
-
-
-class _TaskConfig(BaseModel):
-    metadata: _Metadata = _Metadata()
-    test_split: str | None = None
-
-    @field_validator("metadata", mode="before")
-    @classmethod
-    def _is_there(cls, value: Any) -> Any:
-        return _Metadata() if value is None else value
-
-
 def read_runs(places: Iterable[Path]) -> ReadRuns[Run]:
     """Read the runs of results files, and of folders that are searched for them.
 
     Where one model, with the same arguments, answered one task on the same questions and with the same memory more
-    than once, the newest whole run counts, or the newest partial run where there is no whole one.
+    than once, the newest whole run counts, or the newest partial run where there is no whole one. A part of a run does
+    not count beside one that asked all its questions.
 
     Raises:
         UserError: Nothing was found, or nothing that can be read; names every file, line and fault.
@@ -230,12 +196,25 @@ def read_found(found: FoundResults, *, may_be_none: bool = False) -> ReadRuns[Ru
             runs += _read_file(file, faults, notes)
         except UserError as fault:
             faults.append(fault)
-    runs = newest_runs(runs, notes)
+    runs = _without_merged_parts(newest_runs(runs, notes), notes)
     notes = [clean_text(note) for note in notes]
     if not runs and not may_be_none:
         what = "\n".join([f"{', '.join(map(str, found.places))}: no results of a personamem task", *notes])
         raise as_one(faults or [UserError(what, START)])
     return ReadRuns(runs, notes, faults)
+
+
+def _without_merged_parts(runs: Sequence[Run], notes: list[str]) -> list[Run]:
+    undivided = {run.identity: run for run in runs if run.shard is None}
+    kept, left_out = [], Counter[Run]()
+    for run in runs:
+        whole = undivided.get((*run.identity[:-1], None))
+        if run.shard is not None and whole is not None and run.asked <= whole.asked:
+            left_out[whole] += 1
+        else:
+            kept.append(run)
+    notes += [f"left out {n} parts of {run.model} on {run.task} ({run.path} counts)" for run, n in left_out.items()]
+    return kept
 
 
 def _read_file(file: ResultsFile, faults: list[UserError], notes: list[str]) -> list[Run]:
@@ -264,13 +243,13 @@ def _read_file(file: ResultsFile, faults: list[UserError], notes: list[str]) -> 
             if count and count.effective != len(answers):
                 known = f"{len(answers)} of {count.effective} questions"
                 notes.append(f"{file.path}: {printable(name)} has answers to {known}")
-            runs.append(_run(file, name, configs.get(name, _TaskConfig()), results, answers, given))
+            runs.append(_run(file, name, configs.get(name, TaskConfig()), results, answers, given))
     return runs
 
 
-def _config(path: Path, name: str, results: LmEvalResults) -> _TaskConfig:
+def _config(path: Path, name: str, results: LmEvalResults) -> TaskConfig:
     where = f"{path} is not a results file of our tasks: configs.{printable(name)}"
-    return as_model(results.configs[name], _TaskConfig, where, ELSE)
+    return as_model(results.configs[name], TaskConfig, where, ELSE)
 
 
 def _answers_beside(
@@ -296,7 +275,7 @@ def _answers_beside(
 def _run(
     file: ResultsFile,
     task: str,
-    config: _TaskConfig,
+    config: TaskConfig,
     results: LmEvalResults,
     answers: Mapping[str, ScoredAnswer],
     given: Mapping[str, ScoredAnswer],
@@ -322,6 +301,7 @@ def _run(
         path=file.path,
         answers=given,
         subset=_subset(metadata),
+        shard=metadata.shard and printable(metadata.shard),
         shown=_memory_shown(metadata),
         data=metadata.data,
         split=config.test_split or _split_in(task),
@@ -339,7 +319,7 @@ def _named_after_split(task: str, split: str | None) -> str:
     return task if own is None or split is None else task.replace(own, printable(split), 1)
 
 
-def _memory_shown(metadata: _Metadata) -> MemoryShown:
+def _memory_shown(metadata: TaskMetadata) -> MemoryShown:
     settings = dict(metadata.settings or {})
     if metadata.k is not None:
         settings["k"] = metadata.k
@@ -352,7 +332,7 @@ def _memory_shown(metadata: _Metadata) -> MemoryShown:
     )
 
 
-def _subset(metadata: _Metadata) -> Subset | None:
+def _subset(metadata: TaskMetadata) -> Subset | None:
     if metadata.subset_sha256 is None:
         return None
     return Subset(printable(Path(metadata.subset).name), metadata.subset_size, printable(metadata.subset_sha256))

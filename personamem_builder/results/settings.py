@@ -7,7 +7,9 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
+
+from personamem_builder.memory.controls import Full
 
 FLOOR_BACKEND: Final = "personamem-floor"
 """lm-eval's name of the model that answers by shortcut policies."""
@@ -31,6 +33,48 @@ class SampleCount(BaseModel):
 
     original: Count = 0
     effective: Count
+
+
+class Measure(BaseModel):
+    """What a memory was worth, by one measure."""
+
+    measure: str
+    value: float = Field(allow_inf_nan=False)
+    unit: str
+
+
+class TaskMetadata(BaseModel):
+    """What our tasks say of themselves, and of the memory that was shown."""
+
+    data: str | None = None
+    data_digest: str | None = None
+    roles: str | None = None
+    overlength: str | None = None
+    split: str | None = None
+    instruction_sha256: str | None = None
+    explain: bool = False
+    shard: str | None = None
+    subset: str = ""
+    subset_size: Count = 0
+    subset_sha256: str | None = None
+    memory: str = Full.name
+    settings: dict[str, Any] | None = None
+    k: int | None = None
+    memory_tainted: Count = 0
+    memory_failed: Count = 0
+    memory_measures: list[Measure] = []
+
+
+class TaskConfig(BaseModel):
+    """The parts of a task's configuration that reports need."""
+
+    metadata: TaskMetadata = TaskMetadata()
+    test_split: str | None = None
+
+    @field_validator("metadata", mode="before")
+    @classmethod
+    def _is_there(cls, value: Any) -> Any:
+        return TaskMetadata() if value is None else value
 
 
 class LmEvalResults(BaseModel):

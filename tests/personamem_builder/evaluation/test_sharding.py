@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from lm_eval.tasks import TaskManager
 
+from generation.errors import UserError
 from generation.resources import data_dir
+from personamem_builder.evaluation.journal import Journal
+from personamem_builder.evaluation.journal_lm import JournalLM
+from personamem_builder.evaluation.window import running_model
 
 
 @pytest.fixture
@@ -16,6 +22,13 @@ def task(dataset_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("PERSONAMEM_DATA", str(dataset_folder))
     manager = TaskManager(include_path=str(data_dir("lm_eval_tasks")), include_defaults=False)
     return manager.load(["personamem_32k"])["tasks"]["personamem_32k"]
+
+
+@pytest.fixture
+def as_in_our_run() -> Iterator[None]:
+    token = running_model.set(SimpleNamespace())
+    yield
+    running_model.reset(token)
 
 
 def shards(task: Any, world_size: int, **options: Any) -> list[list[tuple[int, dict[str, Any]]]]:
@@ -57,7 +70,7 @@ def test_the_same_arguments_give_the_same_questions_again(task: Any) -> None:
     assert shards(task, 2, limit=9) == shards(task, 2, limit=9)
 
 
-def test_weights_of_question_types_do_not_depend_on_the_process(task: Any) -> None:
+def test_weights_of_question_types_do_not_depend_on_the_process(task: Any, as_in_our_run: None) -> None:
     weights = []
     for rank in range(2):
         task.build_all_requests(rank=rank, world_size=2)
@@ -66,3 +79,40 @@ def test_weights_of_question_types_do_not_depend_on_the_process(task: Any) -> No
             index for index, _ in task.doc_iterator(rank=rank, world_size=2)
         }
     assert weights[0] == weights[1]
+
+
+def test_contexts_are_dealt_by_their_tokens(official: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERSONAMEM_DATA", str(official))
+    manager = TaskManager(include_path=str(data_dir("lm_eval_tasks")), include_defaults=False)
+    task = manager.load(["personamem_32k"])["tasks"]["personamem_32k"]
+    prefixes = []
+    for shard in shards(task, 4):
+        longest: dict[str, int] = {}
+        for _, doc in shard:
+            context = doc["shared_context_id"]
+            longest[context] = max(longest.get(context, 0), doc["context_length_in_tokens"])
+        prefixes.append(sum(longest.values()))
+    assert max(prefixes) < 1.05 * min(prefixes)
+
+
+def test_several_processes_of_plain_lm_eval_are_refused(task: Any) -> None:
+    with pytest.raises(UserError, match="on several processes the plain lm_eval command loses metrics") as caught:
+        task.build_all_requests(rank=0, world_size=2)
+    assert "`personamem eval`" in caught.value.hint
+
+
+def test_several_machines_are_refused(task: Any, as_in_our_run: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    task.build_all_requests(rank=0, world_size=2)
+    with pytest.raises(UserError, match="several machines would ask the same questions") as caught:
+        task.build_all_requests(rank=0, world_size=4)
+    assert "--shard 1/2" in caught.value.hint
+
+
+def test_a_metric_that_another_process_lacks_is_empty_there(tmp_path: Path) -> None:
+    """lm-eval looks each metric of the first process up in all, and per-type metrics are not in all."""
+    gathered = [{"t": {("acc", "none"): [1.0], ("acc_x", "none"): [1.0]}}, {"t": {("acc", "none"): [0.0]}}]
+    told = SimpleNamespace(gather_object=lambda obj, dst: gathered if dst == 0 else None)
+    lm = JournalLM(told, Journal(tmp_path / "answers.sqlite"), "", {})
+    assert [one["t"]["acc_x", "none"] for one in lm.gather_object({}, dst=0)] == [[1.0], []]
+    assert lm.gather_object({}, dst=1) is None

@@ -1,0 +1,41 @@
+"""`personamem merge`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from generation.errors import UserError
+from personamem_builder.cli.options import PATH, next_step, note
+
+
+@click.command()
+@click.argument("results", nargs=-1, required=True, type=PATH)
+@click.option("--out", type=PATH, default="results/whole", show_default=True, help="The folder to write to.")
+def merge(results: tuple[Path, ...], out: Path) -> None:
+    """Make the whole run of the parts that `personamem eval --shard` left.
+
+    RESULTS are results files, or folders that are searched for them. What is written is what one process would have
+    left: results with the same metrics and standard errors, and predictions.
+    """
+    from generation.resources import install_hint
+
+    try:
+        from personamem_builder.evaluation.merge import merge_parts
+    except ModuleNotFoundError as error:
+        raise UserError(f"lm-eval is not installed ({error})", install_hint("eval")) from error
+
+    merged = merge_parts(results, out)
+    for line in merged.notes:
+        note(line)
+    for path in merged.written:
+        click.echo(f"wrote {path}", err=True)
+    next_step(f"personamem report {merged.written[0].parent}")
+    if merged.failed:
+        number = sum(merged.failed.values())
+        parts = ", ".join(map(str, merged.failed))
+        raise UserError(
+            f"{number} of {merged.questions} questions got no answer, and count in no score: part {parts}",
+            "run the commands of these parts again, which ask only such questions, then merge again",
+        )
