@@ -38,9 +38,11 @@ def make_dataset(folder: Path, **manifest: Any) -> dict[str, bytes]:
 
     rows = {split: [_context(split, i) for i in range(count)] for split, count in CONTEXTS.items()}
     questions = {
-        split: pa.Table.from_pylist(
-            [_question(context, end) for context in contexts for end in (2, 3)], schema=QUESTION_SCHEMA
-        )
+        split: [
+            pa.Table.from_pylist(
+                [_question(context, end) for context in contexts for end in (2, 3)], schema=QUESTION_SCHEMA
+            )
+        ]
         for split, contexts in rows.items()
     }
     source = Source(name="a test", url="https://example.org", license="mit", version="1.0.0", fingerprint="f" * 64)

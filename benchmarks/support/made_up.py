@@ -28,7 +28,7 @@ def write_made_up(folder: Path, *, contexts: int, letters: int, messages: int, q
     question_rows = [_question(i, context_rows[context], end) for i, (context, end) in enumerate(places)]
     write_dataset(
         folder,
-        {SPLIT: pa.Table.from_pylist(question_rows, schema=QUESTION_SCHEMA)},
+        {SPLIT: [pa.Table.from_pylist(question_rows, schema=QUESTION_SCHEMA)]},
         [(SPLIT, row) for row in context_rows],
         Source(name="random words", url="", license="mit", version="1.0.0", fingerprint=""),
     )

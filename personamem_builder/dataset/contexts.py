@@ -1,8 +1,8 @@
 """Shared contexts of a dataset folder, read one at a time.
 
-A row group of their file holds the contexts of some personas, each distinct text of them once, in a dictionary. Read as
-a dictionary it takes the memory of these texts, however many contexts repeat them. The file may lie elsewhere, such as
-on the Hub: of it, too, only the row groups in question are read.
+A row group of their files holds the contexts of some personas, each distinct text of them once, in a dictionary. Read
+as a dictionary it takes the memory of these texts, however many contexts repeat them. The files may lie elsewhere, such
+as on the Hub: of them, too, only the row groups in question are read.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from threading import Lock
-from typing import BinaryIO, Final, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
+from personamem_builder.dataset.folder import context_files, missing_files
+from personamem_builder.manifest import read_manifest
 from personamem_builder.schema import CONTEXT_SCHEMA, ContextRow, Message
 
 _KEPT: Final = 2
@@ -27,6 +29,11 @@ _KEPT: Final = 2
 
 GROUPS_KEPT: Final = 4
 """Row groups kept, of about 32 MiB of text at most (see `build.contexts_parquet`): shuffled questions are cheap too."""
+
+_FILES_OPEN: Final = 16
+
+_STARTS_KEPT: Final = 64
+"""Row groups of which the starts of sessions are kept, some numbers each."""
 
 _TEXTS: Final = ("messages.list.element.content",)
 
@@ -64,38 +71,51 @@ class RemoteFile(Protocol):
         """Open the file."""
 
 
+class _Place(NamedTuple):
+    """Where a context is: the numbers of the file, of the row group in it, and of the row in that."""
+
+    file: int
+    group: int
+    row: int
+
+
 class ContextStore:
     """Resolves `(shared_context_id, end_index)` to messages, with the texts of a few row groups in memory.
 
     Args:
-        folder: A dataset folder, whose `data/shared_contexts_*.parquet` are searched by id and else not read.
-        remote: A file to read in place of these.
+        folder: A dataset folder, whose files of shared contexts are searched by id and else not read.
+        remote: Files to read in place of these.
     """
 
-    def __init__(self, folder: Path, remote: RemoteFile | None = None) -> None:
+    def __init__(self, folder: Path, remote: Sequence[RemoteFile] = ()) -> None:
         self.folder = folder
-        sources = [remote.open()] if remote else context_files(folder)
-        with self._reading():
-            self._files = [_open_file(source) for source in sources]
-        self._place: dict[str, tuple[pq.ParquetFile, int, int]] = {}
-        self._unsearched = iter([(file, group) for file in self._files for group in range(file.num_row_groups)])
+        files = [] if remote else _all_files(folder)
+        self._sources: Sequence[Path | RemoteFile] = remote or [path for path in files if path.is_file()]
+        self._absent = [path for path in files if not path.is_file()]
+        self._place: dict[str, _Place] = {}
+        self._unsearched = self._all_groups()
         self._lock = Lock()
+        self._file = functools.lru_cache(maxsize=_FILES_OPEN)(self._open)
         self._decoded = functools.lru_cache(maxsize=_KEPT)(self._decode)
-        self._group = functools.lru_cache(maxsize=GROUPS_KEPT)(_read_messages)
-        self._starts = functools.cache(_read_starts)
+        self._group = functools.lru_cache(maxsize=GROUPS_KEPT)(self._read_group)
+        self._starts = functools.lru_cache(maxsize=_STARTS_KEPT)(self._read_group_starts)
 
-    @property
-    def num_groups(self) -> int:
-        """How many row groups there are."""
-        return sum(file.num_row_groups for file in self._files)
-
-    def count_groups(self, shared_context_ids: Iterable[str]) -> int:
-        """Return in how many row groups some contexts are.
+    def groups_of(self, shared_context_ids: Iterable[str]) -> set[tuple[int, int]]:
+        """Return the row groups that hold some contexts, each by the number of its file and its own.
 
         Raises:
-            UserError: The folder lacks one of the contexts.
+            UserError: The files lack one of the contexts.
         """
-        return len({self._find(key)[:2] for key in shared_context_ids})
+        return {(place.file, place.group) for place in map(self._find, shared_context_ids)}
+
+    def has_more_groups_than(self, count: int) -> bool:
+        """Say whether there are more row groups than so many; no more files are opened than it takes to tell."""
+        found = 0
+        for number in range(len(self._sources)):
+            if found + len(self._sources) - number > count:  # there is one in each at least
+                return True
+            found += self._file(number).num_row_groups
+        return found > count
 
     def messages(self, shared_context_id: str, end_index: int) -> list[Message]:
         """Return `messages[:end_index]` of a context, as objects of the caller's own.
@@ -112,7 +132,7 @@ class ContextStore:
             UserError: The folder has no such context.
         """
         file, group, row = self._find(shared_context_id)
-        with self._reading():
+        with self._reading(file):
             return self._starts(file, group)[row]
 
     def batch(self, keys: Sequence[tuple[str, int]]) -> list[list[Message]]:
@@ -128,26 +148,47 @@ class ContextStore:
 
     def _decode(self, shared_context_id: str) -> list[Message]:
         file, group, row = self._find(shared_context_id)
-        with self._reading():
+        with self._reading(file):
             return _messages(self._group(file, group), row)
 
-    def _reading(self) -> AbstractContextManager[None]:
-        return reading_parquet(f"{self.folder}: the file of shared contexts")
+    def _reading(self, file: int) -> AbstractContextManager[None]:
+        source = self._sources[file]
+        return reading_parquet(source if isinstance(source, Path) else f"{self.folder}: a file of shared contexts")
 
-    def _find(self, shared_context_id: str) -> tuple[pq.ParquetFile, int, int]:
+    def _open(self, file: int) -> pq.ParquetFile:
+        source = self._sources[file]
+        with self._reading(file):
+            return _open_file(source if isinstance(source, Path) else source.open())
+
+    def _read_group(self, file: int, group: int) -> pa.ChunkedArray:
+        return _read_messages(self._file(file), group)
+
+    def _read_group_starts(self, file: int, group: int) -> list[list[int]]:
+        return _read_starts(self._file(file), group)
+
+    def _all_groups(self) -> Iterator[tuple[int, int]]:
+        for file in range(len(self._sources)):
+            for group in range(self._file(file).num_row_groups):
+                yield file, group
+
+    def _find(self, shared_context_id: str) -> _Place:
         with self._lock:
             while shared_context_id not in self._place:
                 file, group = next(self._unsearched, (None, 0))
                 if file is None:
-                    raise UserError(
-                        f"{self.folder} has no shared context {shared_context_id}",
-                        "the folder was changed after its questions were loaded, or lacks the contexts of a split: "
-                        "load the dataset again",
-                    )
-                with self._reading():
-                    ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
-                self._place |= {key: (file, group, row) for row, key in enumerate(ids)}
+                    raise self._lacks(shared_context_id)
+                with self._reading(file):
+                    ids = _read_ids(self._file(file), group)
+                self._place |= {key: _Place(file, group, row) for row, key in enumerate(ids)}
             return self._place[shared_context_id]
+
+    def _lacks(self, shared_context_id: str) -> UserError:
+        absent = f": {missing_files(self._absent)}" if self._absent else ""
+        return UserError(
+            f"{self.folder} has no shared context {shared_context_id}{absent}",
+            "the folder was changed after its questions were loaded, or lacks the contexts of a split: "
+            "load the dataset again",
+        )
 
 
 def _cut(messages: list[Message], shared_context_id: str, end_index: int) -> list[Message]:
@@ -160,14 +201,19 @@ def _cut(messages: list[Message], shared_context_id: str, end_index: int) -> lis
     return messages[:end_index]
 
 
-def iter_contexts(path: Path) -> Iterator[ContextRow]:
-    """Yield the rows of a file of shared contexts.
+def iter_contexts(*paths: Path) -> Iterator[ContextRow]:
+    """Yield the rows of files of shared contexts, in order.
 
     One context is decoded at a time; the distinct texts of one row group are in memory.
 
     Raises:
-        UserError: It cannot be read, or its texts are damaged.
+        UserError: A file cannot be read, or its texts are damaged.
     """
+    for path in paths:
+        yield from _contexts_of(path)
+
+
+def _contexts_of(path: Path) -> Iterator[ContextRow]:
     with reading_parquet(path):
         file = _open_file(path)
     for group in range(file.num_row_groups):
@@ -181,23 +227,25 @@ def iter_contexts(path: Path) -> Iterator[ContextRow]:
             yield row
 
 
-def read_context(path: Path, shared_context_id: str) -> ContextRow:
-    """Return one row of a file of shared contexts.
+def read_context(paths: Sequence[Path], shared_context_id: str) -> ContextRow:
+    """Return one row of the files of shared contexts of a split.
 
     Raises:
-        UserError: The file cannot be read, its texts are damaged, or it lacks the context.
+        UserError: A file cannot be read, the texts are damaged, or the files lack the context.
     """
-    with reading_parquet(path):
-        file = _open_file(path)
-        for group in range(file.num_row_groups):
-            ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
-            if shared_context_id in ids:
-                table = _validated(file.read_row_group(group).slice(ids.index(shared_context_id), 1))
-                row: ContextRow = table.drop_columns(["messages"]).to_pylist()[0]
-                row["messages"] = _messages(table.column("messages"), 0)
-                _refuse_nulls(row)
-                return row
-    raise UserError(f"{path} has no context {shared_context_id}", AGAIN)
+    for path in paths:
+        with reading_parquet(path):
+            file = _open_file(path)
+            for group in range(file.num_row_groups):
+                ids = _read_ids(file, group)
+                if shared_context_id in ids:
+                    table = _validated(file.read_row_group(group).slice(ids.index(shared_context_id), 1))
+                    row: ContextRow = table.drop_columns(["messages"]).to_pylist()[0]
+                    row["messages"] = _messages(table.column("messages"), 0)
+                    _refuse_nulls(row)
+                    return row
+    more = f" and the {len(paths) - 1} files after it have" if len(paths) > 1 else " has"
+    raise UserError(f"{paths[0]}{more} no context {shared_context_id}", AGAIN)
 
 
 def _open_file(source: Path | BinaryIO) -> pq.ParquetFile:
@@ -246,6 +294,11 @@ def _read_messages(file: pq.ParquetFile, group: int) -> pa.ChunkedArray:
     return _validated(file.read_row_group(group, columns=["messages"])).column(0)
 
 
+def _read_ids(file: pq.ParquetFile, group: int) -> list[str]:
+    ids: list[str] = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
+    return ids
+
+
 def _read_starts(file: pq.ParquetFile, group: int) -> list[list[int]]:
     starts: list[list[int]] = file.read_row_group(group, columns=["session_starts"]).column(0).to_pylist()
     return starts
@@ -278,20 +331,21 @@ def _texts(contents: pa.Array) -> list[str]:
     return [texts[index] for index in contents.indices.to_pylist()]
 
 
-def context_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of a dataset folder that hold shared contexts."""
-    return sorted((folder / "data").glob("shared_contexts_*.parquet"))
+def _all_files(folder: Path) -> list[Path]:
+    """Return the files of a dataset that hold shared contexts; they need not be here."""
+    return [path for split in read_manifest(folder)["splits"] for path in context_files(folder, split)]
 
 
-def open_contexts(folder: Path, remote: RemoteFile | None = None) -> ContextStore:
-    """Return the store of a folder, or of a `remote` file, opened once for as long as its files stay the same."""
-    stats = [] if remote else [path.stat() for path in context_files(folder)]
+def open_contexts(folder: Path, remote: tuple[RemoteFile, ...] = ()) -> ContextStore:
+    """Return the store of a folder, or of `remote` files, opened once for as long as its files stay the same."""
+    # Not those that the manifest names: this is asked row by row.
+    stats = [] if remote else [path.stat() for path in sorted((folder / "data").glob("shared_contexts_*.parquet"))]
     return _open(folder, remote, tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in stats), os.getpid())
 
 
 @functools.lru_cache(maxsize=4)
 def _open(
-    folder: Path, remote: RemoteFile | None, _files: tuple[tuple[int, int, int], ...], _process: int
+    folder: Path, remote: tuple[RemoteFile, ...], _files: tuple[tuple[int, int, int], ...], _process: int
 ) -> ContextStore:
     # Keyed by process too: open files must not be shared with forked workers.
     return ContextStore(folder, remote)

@@ -15,7 +15,8 @@ from generation.errors import UserError
 from generation.files import file_digest
 from generation.reading import as_model, read_json
 from personamem_builder.hub.failures import explain_hub_error, hub_failures
-from personamem_builder.manifest import MANIFEST, Listing, data_files
+from personamem_builder.manifest import MANIFEST, Listing
+from personamem_builder.table_files import data_files, table_files
 
 OFFICIAL_REPO_IDS: Final = ("bowen-upenn/PersonaMem", "bowen-upenn/PersonaMem-v1")
 """Both names of the official release in public reports, in the order in which they are tried."""
@@ -56,13 +57,22 @@ def download_dataset(
             f"{', '.join(listing['splits'])}",
             "choose one of these",
         )
-    wanted = data_files(splits)
-    names = [
-        name
-        for name in listing["files"]
-        if (not splits or name in wanted) and (contexts or not name.startswith("data/shared_contexts_"))
-    ]
+    if splits:
+        names = data_files(listing["files"], splits)
+    else:
+        names = list(listing["files"])
+    if not contexts:
+        left = {name for split in listing["splits"] for name in table_files(listing["files"], "shared_contexts", split)}
+        names = [name for name in names if name not in left]
     return download_files(repo_id, folder.name, names)
+
+
+def download_contexts(repo_id: str, commit: str, splits: Iterable[str]) -> Path:
+    """Download the shared contexts of some splits of a dataset of ours, as `download_files`."""
+    folder = download_files(repo_id, commit, [])
+    files = _read_listing(folder, repo_id)["files"]
+    names = [name for split in splits for name in table_files(files, "shared_contexts", split)]
+    return download_files(repo_id, commit, names)
 
 
 def download_files(repo_id: str, commit: str, names: Iterable[str]) -> Path:

@@ -15,7 +15,7 @@ from generation.progress import track
 from generation.tokenizer import num_tokens
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.dataset.folder import context_files
 from personamem_builder.manifest import read_manifest
 from personamem_builder.memory.firewall import CheckedMemories, VisibleText, check_memories, find_taint
 from personamem_builder.memory.registry import SystemSpec
@@ -89,7 +89,7 @@ def run_memory(
         }
         if open_:
             walk = _ContextWalk(spec, k, timeout, store)
-            rows_of_contexts: Iterator[Any] = iter_contexts(folder / contexts_path(split))
+            rows_of_contexts: Iterator[Any] = iter_contexts(*context_files(folder, split))
             wanted = (context for context in rows_of_contexts if context["shared_context_id"] in open_)
             for context in track(wanted, f"memory {spec.name}", len(open_)):
                 walk.context(context, open_[context["shared_context_id"]])
@@ -100,7 +100,7 @@ def run_memory(
 def read_split(folder: Path, split: str) -> tuple[list[QuestionRow], list[ContextRow]]:
     """Return the questions and the shared contexts of a split."""
     rows: list[QuestionRow] = read_questions(folder, split).to_pylist()
-    contexts: list[Any] = list(iter_contexts(folder / contexts_path(split)))
+    contexts: list[Any] = list(iter_contexts(*context_files(folder, split)))
     return rows, contexts
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from generation.records import TELLINGS
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts, read_context
-from personamem_builder.dataset.folder import check_files, check_split, contexts_path
+from personamem_builder.dataset.folder import check_files, check_split, context_files
 from personamem_builder.dataset.tables import has_values
 from personamem_builder.manifest import read_manifest
 from personamem_builder.results.runs import Run
@@ -132,7 +132,7 @@ class Site:
     def contexts(self) -> Iterator[tuple[str, bytes]]:
         """Yield the name and the content of the file of each context; one of them is in memory at a time."""
         for number, split in enumerate(self.splits):
-            for row in iter_contexts(self._folder / contexts_path(split.name)):
+            for row in iter_contexts(*context_files(self._folder, split.name)):
                 if row["shared_context_id"] in split.contexts:  # one that no question is about cannot be opened
                     name = f"data/{number}/context-{split.contexts[row['shared_context_id']]}.js"
                     yield name, data_script(name, _context(row))
@@ -164,7 +164,7 @@ class Site:
         return data_script(name, [[one.answers.get(question_id) for question_id in ids] for one in answers])
 
     def _make_context_script(self, name: str, split: str, context_id: str) -> bytes:
-        return data_script(name, _context(read_context(self._folder / contexts_path(split), context_id)))
+        return data_script(name, _context(read_context(context_files(self._folder, split), context_id)))
 
     def _answers_to(self, split: SiteSplit) -> list[RunAnswers]:
         return [one for one in self.answers if one.split == split.name]
