@@ -77,10 +77,15 @@ class SplitEntry(TypedDict):
 
 @_part
 class FileEntry(TypedDict):
-    """Size and digest of a data file."""
+    """Size and digest of a data file.
+
+    `personas` are the least and the greatest persona of one of several files of shared contexts: readers of a few
+    contexts on the Hub need not look into the others.
+    """
 
     bytes: _Bytes
     sha256: _Digest
+    personas: NotRequired[Annotated[list[_Count], Field(min_length=2, max_length=2)]]
 
 
 @_part

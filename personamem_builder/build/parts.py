@@ -46,10 +46,11 @@ class PartWriter:
 
     def write(self, row_group: pa.Table) -> None:
         """Add a row group."""
-        if self._sink.tell() >= self._limit:
+        if self._has_rows and self._sink.tell() >= self._limit:
             self._end()
             self._begin()
         self._writer.write_table(row_group, row_group_size=max(1, row_group.num_rows))
+        self._has_rows = True
 
     def close(self) -> None:
         """End the last file, and give all of them their names."""
@@ -69,6 +70,7 @@ class PartWriter:
         self._sink = pa.OSFile(str(path), "wb")
         self._writer = pq.ParquetWriter(self._sink, self._schema, **self._options)
         self._written.append(path)
+        self._has_rows = False
 
     def _end(self) -> None:
         try:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from generation.errors import UserError
 from generation.files import file_digest, replacing_folder
@@ -19,10 +20,11 @@ from personamem_builder.build.contexts_parquet import ContextWriter
 from personamem_builder.build.features import features_of
 from personamem_builder.build.parts import FILE_LIMIT
 from personamem_builder.build.questions_parquet import WrittenQuestions, write_questions
+from personamem_builder.dataset.context_places import persona_span
 from personamem_builder.dataset.folder import AUDIT, dataset_digest
-from personamem_builder.manifest import MANIFEST, Manifest, OptionalEntries, SplitEntry, is_dataset_folder
+from personamem_builder.manifest import MANIFEST, FileEntry, Manifest, OptionalEntries, SplitEntry, is_dataset_folder
 from personamem_builder.schema import CONTEXT_SCHEMA, SCHEMA_VERSION, ContextRow
-from personamem_builder.table_files import contexts_path, questions_path
+from personamem_builder.table_files import contexts_path, questions_path, table_files
 
 CANARY: Final = "personamem:canary:7f0c2b1e-5a8d-4d0e-9c43-2f6b1d7a90e5"
 """Marks our data files, so that a model trained on them can be found out. Never reuse it elsewhere."""
@@ -173,11 +175,23 @@ def _manifest(
         **told,
         "features": {"benchmark": features_of(question_schema), "shared_contexts": features_of(CONTEXT_SCHEMA)},
         "splits": splits,
-        "files": {
-            f"data/{path.name}": {"bytes": path.stat().st_size, "sha256": file_digest(path)}
-            for path in sorted((folder / "data").iterdir())
-        },
+        "files": _file_entries(folder, splits),
     }
+
+
+def _file_entries(folder: Path, splits: Iterable[str]) -> dict[str, FileEntry]:
+    entries: dict[str, FileEntry] = {
+        f"data/{path.name}": {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+        for path in sorted((folder / "data").iterdir())
+    }
+    for split in splits:
+        names = table_files(entries, "shared_contexts", split)
+        for name in names if len(names) > 1 else ():
+            metadata = pq.read_metadata(folder / name)
+            spans = [persona_span(metadata.row_group(i)) for i in range(metadata.num_row_groups)]
+            ends = [end for span in spans if span for end in span]
+            entries[name]["personas"] = [min(ends), max(ends)]
+    return entries
 
 
 def _check_out(out: Path) -> None:

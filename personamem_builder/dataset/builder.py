@@ -85,18 +85,18 @@ class _Join:
     def __init__(self, folder: str, split: str) -> None:
         self._folder = folder
         self._split = split
-        self._seen: set[str] = set()
+        self._seen: dict[str, int] = {}
         self._remote: tuple[HubFile, ...] = ()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, list[Message]]:
-        return {"context": self._store(row["shared_context_id"]).messages(*(row[name] for name in _KEY))}
+        return {"context": self._store(row).messages(*(row[name] for name in _KEY))}
 
-    def _store(self, shared_context_id: str) -> ContextStore:
+    def _store(self, row: Mapping[str, Any]) -> ContextStore:
         place = _HUB.match(self._folder)
         if place is None:
             return open_contexts(Path(self._folder))
-        if shared_context_id not in self._seen:
-            self._seen.add(shared_context_id)
+        if row["shared_context_id"] not in self._seen:
+            self._seen[row["shared_context_id"]] = row["persona_id"]
             self._remote = remote_contexts(place["repo_id"], place["commit"], self._split, self._seen)
         return open_contexts(_fetched(place["repo_id"], place["commit"], ()), self._remote)
 

@@ -19,8 +19,8 @@ from generation.errors import UserError
 from generation.files import file_digest
 from generation.records import QUESTION_TYPES
 from personamem_builder.dataset.context_index import ContextIndex, context_index
-from personamem_builder.dataset.contexts import AGAIN, reading_parquet
 from personamem_builder.dataset.folder import context_files, question_files
+from personamem_builder.dataset.parquet_reading import AGAIN, reading_parquet
 from personamem_builder.dataset.tables import (
     TableFaults,
     check_form,

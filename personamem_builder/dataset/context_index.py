@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from personamem_builder.dataset.contexts import reading_parquet
+from personamem_builder.dataset.parquet_reading import reading_parquet
 from personamem_builder.dataset.tables import (
     SHOWN,
     TableFaults,

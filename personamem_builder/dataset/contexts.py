@@ -9,18 +9,24 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
-from typing import BinaryIO, Final, NamedTuple, Protocol
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
+from personamem_builder.dataset.context_places import (
+    ContextPlaces,
+    Place,
+    RemoteFile,
+    open_contexts_file,
+    read_ids,
+)
 from personamem_builder.dataset.folder import context_files, missing_files
+from personamem_builder.dataset.parquet_reading import AGAIN, reading_parquet
 from personamem_builder.manifest import read_manifest
 from personamem_builder.schema import CONTEXT_SCHEMA, ContextRow, Message
 
@@ -30,53 +36,11 @@ _KEPT: Final = 2
 GROUPS_KEPT: Final = 4
 """Row groups kept, of about 32 MiB of text at most (see `build.contexts_parquet`): shuffled questions are cheap too."""
 
-_FILES_OPEN: Final = 16
-
 _STARTS_KEPT: Final = 64
 """Row groups of which the starts of sessions are kept, some numbers each."""
 
-_TEXTS: Final = ("messages.list.element.content",)
-
 MAX_CONTEXT_BYTES: Final = 256 * 2**20
 """Bytes of the texts of one context, repeats counted: some fifty times those of a million tokens."""
-
-AGAIN: Final = "build, import or download the dataset again"
-"""What to do about damaged data."""
-
-_UNREADABLE: Final = (OSError, pa.ArrowException, UnicodeDecodeError, OverflowError)
-"""What `pyarrow` raises on bytes that are no Parquet, or no UTF-8."""
-
-
-@contextmanager
-def reading_parquet(name: object) -> Iterator[None]:
-    """Name the file that cannot be read in the block.
-
-    Raises:
-        UserError: It cannot.
-    """
-    try:
-        yield
-    except _UNREADABLE as error:
-        reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).strip().splitlines()[0]
-        raise UserError(f"{name} cannot be read: {reason}", AGAIN) from error
-
-
-class RemoteFile(Protocol):
-    """A file of shared contexts that is not on this machine, equal to those with the same content."""
-
-    def __hash__(self) -> int:
-        """Return the same for equal ones."""
-
-    def open(self) -> BinaryIO:
-        """Open the file."""
-
-
-class _Place(NamedTuple):
-    """Where a context is: the numbers of the file, of the row group in it, and of the row in that."""
-
-    file: int
-    group: int
-    row: int
 
 
 class ContextStore:
@@ -90,32 +54,19 @@ class ContextStore:
     def __init__(self, folder: Path, remote: Sequence[RemoteFile] = ()) -> None:
         self.folder = folder
         files = [] if remote else _all_files(folder)
-        self._sources: Sequence[Path | RemoteFile] = remote or [path for path in files if path.is_file()]
         self._absent = [path for path in files if not path.is_file()]
-        self._place: dict[str, _Place] = {}
-        self._unsearched = self._all_groups()
-        self._lock = Lock()
-        self._file = functools.lru_cache(maxsize=_FILES_OPEN)(self._open)
+        self.places = ContextPlaces(folder, remote or [path for path in files if path.is_file()])
         self._decoded = functools.lru_cache(maxsize=_KEPT)(self._decode)
         self._group = functools.lru_cache(maxsize=GROUPS_KEPT)(self._read_group)
         self._starts = functools.lru_cache(maxsize=_STARTS_KEPT)(self._read_group_starts)
 
-    def groups_of(self, shared_context_ids: Iterable[str]) -> set[tuple[int, int]]:
-        """Return the row groups that hold some contexts, each by the number of its file and its own.
+    def groups_of(self, owners: Mapping[str, int]) -> set[tuple[int, int]]:
+        """Return the row groups that hold some contexts, given with their personas; by file, and number in it.
 
         Raises:
             UserError: The files lack one of the contexts.
         """
-        return {(place.file, place.group) for place in map(self._find, shared_context_ids)}
-
-    def has_more_groups_than(self, count: int) -> bool:
-        """Say whether there are more row groups than so many; no more files are opened than it takes to tell."""
-        found = 0
-        for number in range(len(self._sources)):
-            if found + len(self._sources) - number > count:  # there is one in each at least
-                return True
-            found += self._file(number).num_row_groups
-        return found > count
+        return {self._find(key, persona)[:2] for key, persona in owners.items()}
 
     def messages(self, shared_context_id: str, end_index: int) -> list[Message]:
         """Return `messages[:end_index]` of a context, as objects of the caller's own.
@@ -132,7 +83,7 @@ class ContextStore:
             UserError: The folder has no such context.
         """
         file, group, row = self._find(shared_context_id)
-        with self._reading(file):
+        with self.places.reading(file):
             return self._starts(file, group)[row]
 
     def batch(self, keys: Sequence[tuple[str, int]]) -> list[list[Message]]:
@@ -148,43 +99,20 @@ class ContextStore:
 
     def _decode(self, shared_context_id: str) -> list[Message]:
         file, group, row = self._find(shared_context_id)
-        with self._reading(file):
+        with self.places.reading(file):
             return _messages(self._group(file, group), row)
 
-    def _reading(self, file: int) -> AbstractContextManager[None]:
-        source = self._sources[file]
-        return reading_parquet(source if isinstance(source, Path) else f"{self.folder}: a file of shared contexts")
-
-    def _open(self, file: int) -> pq.ParquetFile:
-        source = self._sources[file]
-        with self._reading(file):
-            return _open_file(source if isinstance(source, Path) else source.open())
-
     def _read_group(self, file: int, group: int) -> pa.ChunkedArray:
-        return _read_messages(self._file(file), group)
+        return _read_messages(self.places.file(file), group)
 
     def _read_group_starts(self, file: int, group: int) -> list[list[int]]:
-        return _read_starts(self._file(file), group)
+        return _read_starts(self.places.file(file), group)
 
-    def _all_groups(self) -> Iterator[tuple[int, int]]:
-        for file in range(len(self._sources)):
-            for group in range(self._file(file).num_row_groups):
-                yield file, group
-
-    def _find(self, shared_context_id: str) -> _Place:
-        with self._lock:
-            while shared_context_id not in self._place:
-                file, group = next(self._unsearched, (None, 0))
-                if file is None:
-                    raise self._lacks(shared_context_id)
-                with self._reading(file):
-                    ids = _read_ids(self._file(file), group)
-                self._place |= {key: _Place(file, group, row) for row, key in enumerate(ids)}
-            return self._place[shared_context_id]
-
-    def _lacks(self, shared_context_id: str) -> UserError:
+    def _find(self, shared_context_id: str, persona: int | None = None) -> Place:
+        if place := self.places.find(shared_context_id, persona):
+            return place
         absent = f": {missing_files(self._absent)}" if self._absent else ""
-        return UserError(
+        raise UserError(
             f"{self.folder} has no shared context {shared_context_id}{absent}",
             "the folder was changed after its questions were loaded, or lacks the contexts of a split: "
             "load the dataset again",
@@ -215,7 +143,7 @@ def iter_contexts(*paths: Path) -> Iterator[ContextRow]:
 
 def _contexts_of(path: Path) -> Iterator[ContextRow]:
     with reading_parquet(path):
-        file = _open_file(path)
+        file = open_contexts_file(path)
     for group in range(file.num_row_groups):
         with reading_parquet(path):
             table = _validated(file.read_row_group(group))
@@ -235,9 +163,9 @@ def read_context(paths: Sequence[Path], shared_context_id: str) -> ContextRow:
     """
     for path in paths:
         with reading_parquet(path):
-            file = _open_file(path)
+            file = open_contexts_file(path)
             for group in range(file.num_row_groups):
-                ids = _read_ids(file, group)
+                ids = read_ids(file, group)
                 if shared_context_id in ids:
                     table = _validated(file.read_row_group(group).slice(ids.index(shared_context_id), 1))
                     row: ContextRow = table.drop_columns(["messages"]).to_pylist()[0]
@@ -246,34 +174,6 @@ def read_context(paths: Sequence[Path], shared_context_id: str) -> ContextRow:
                     return row
     more = f" and the {len(paths) - 1} files after it have" if len(paths) > 1 else " has"
     raise UserError(f"{paths[0]}{more} no context {shared_context_id}", AGAIN)
-
-
-def _open_file(source: Path | BinaryIO) -> pq.ParquetFile:
-    plain = pq.ParquetFile(source, memory_map=True)
-    found = plain.schema_arrow
-    for field in CONTEXT_SCHEMA:
-        if found.names.count(field.name) != 1:
-            raise pa.ArrowInvalid(f"it has {'two columns' if field.name in found.names else 'no column'} {field.name}")
-        if not fits(kind := found.field(field.name).type, field.type):
-            raise pa.ArrowInvalid(f"column {field.name} holds {kind}, not {field.type}")
-    return pq.ParquetFile(source, metadata=plain.metadata, memory_map=True, read_dictionary=_TEXTS)
-
-
-def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Say whether a type of Parquet holds the values of a schema's; how many bits it takes is left to the writer."""
-    types = pa.types
-    if types.is_list(wanted):
-        is_list = types.is_list(found) or types.is_large_list(found)
-        return is_list and not types.is_dictionary(found.value_type) and fits(found.value_type, wanted.value_type)
-    if types.is_struct(wanted):
-        inner = {field.name: field.type for field in found} if types.is_struct(found) else {}
-        return all(field.name in inner and fits(inner[field.name], field.type) for field in wanted)
-    if types.is_string(wanted):
-        if types.is_dictionary(found):
-            found = found.value_type
-        return bool(types.is_string(found) or types.is_large_string(found))
-    kinds: tuple[Callable[[pa.DataType], bool], ...] = (types.is_integer, types.is_floating, types.is_boolean)
-    return any(is_kind(found) and is_kind(wanted) for is_kind in kinds)
 
 
 def _refuse_nulls(row: ContextRow) -> None:
@@ -292,11 +192,6 @@ def _validated(table: pa.Table) -> pa.Table:
 
 def _read_messages(file: pq.ParquetFile, group: int) -> pa.ChunkedArray:
     return _validated(file.read_row_group(group, columns=["messages"])).column(0)
-
-
-def _read_ids(file: pq.ParquetFile, group: int) -> list[str]:
-    ids: list[str] = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
-    return ids
 
 
 def _read_starts(file: pq.ParquetFile, group: int) -> list[list[int]]:

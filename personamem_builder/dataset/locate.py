@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -119,8 +119,10 @@ def hub_source(
     return source_of(folder, f"{repo_id}@{place.revision} on the Hub", place)
 
 
-def remote_contexts(repo_id: str, commit: str, split: str, shared_context_ids: Iterable[str]) -> tuple[HubFile, ...]:
+def remote_contexts(repo_id: str, commit: str, split: str, owners: Mapping[str, int]) -> tuple[HubFile, ...]:
     """Return the files of shared contexts on the Hub, to be read in part, or none when those needed are here.
+
+    What is needed are some contexts, given with their personas: so few files are looked into.
 
     Files that hold one of the contexts are downloaded as a whole, and verified, if as many row groups are needed as
     would not be kept in memory, since these would be fetched again and again; or if all are.
@@ -134,10 +136,10 @@ def remote_contexts(repo_id: str, commit: str, split: str, shared_context_ids: I
     files = read_manifest(folder)["files"]
     names = table_files(files, "shared_contexts", split)
     if not all((folder / name).is_file() for name in names):
-        remote = tuple(HubFile(repo_id, commit, name, files[name]["bytes"], files[name]["sha256"]) for name in names)
+        remote = tuple(HubFile.of(repo_id, commit, name, files[name]) for name in names)
         store = open_contexts(folder, remote)
-        groups = store.groups_of(shared_context_ids)
-        if len(groups) <= GROUPS_KEPT and store.has_more_groups_than(len(groups)):
+        groups = store.groups_of(owners)
+        if len(groups) <= GROUPS_KEPT and store.places.has_more_groups_than(len(groups)):
             return remote
         names = [names[number] for number in sorted({number for number, _ in groups})]
     download_files(repo_id, commit, names)

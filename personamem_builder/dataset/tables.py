@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
-from personamem_builder.dataset.contexts import AGAIN, fits
+from personamem_builder.dataset.parquet_reading import AGAIN, fits
 
 MAX_ROWS: Final = 10_000_000
 """Rows of a file: more than one of half a gigabyte has."""

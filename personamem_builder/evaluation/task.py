@@ -105,6 +105,7 @@ class PersonaMemTask(ConfigurableTask):
         split = self.config.test_split
         self.source = find_source(metadata, split, self.config.task)
         whole, rows = read_rows(metadata, self.source, split, self.config.task)
+        self._owners = {row["shared_context_id"]: row["persona_id"] for row in whole}
         self.condition: Condition = (
             condition_of(metadata, whole, rows, self.source)
             if self.with_context
@@ -168,7 +169,8 @@ class PersonaMemTask(ConfigurableTask):
         if hub and ((limit is None and samples is None) or self.condition.reads_whole_contexts):
             download_contexts(hub.repo_id, hub.commit, [split])
         elif hub:
-            remote = remote_contexts(hub.repo_id, hub.commit, split, {self.condition.context_id(doc) for doc in asked})
+            owners = {key: self._owners[key] for key in map(self.condition.context_id, asked)}
+            remote = remote_contexts(hub.repo_id, hub.commit, split, owners)
         self.config.metadata.update(self.condition.prepare(split, asked))
         return partial(open_contexts, self.source.folder, remote)
 

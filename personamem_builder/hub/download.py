@@ -15,7 +15,7 @@ from generation.errors import UserError
 from generation.files import file_digest
 from generation.reading import as_model, read_json
 from personamem_builder.hub.failures import explain_hub_error, hub_failures
-from personamem_builder.manifest import MANIFEST, Listing
+from personamem_builder.manifest import MANIFEST, FileEntry, Listing
 from personamem_builder.table_files import data_files, table_files
 
 OFFICIAL_REPO_IDS: Final = ("bowen-upenn/PersonaMem", "bowen-upenn/PersonaMem-v1")
@@ -57,10 +57,7 @@ def download_dataset(
             f"{', '.join(listing['splits'])}",
             "choose one of these",
         )
-    if splits:
-        names = data_files(listing["files"], splits)
-    else:
-        names = list(listing["files"])
+    names = data_files(listing["files"], splits) if splits else list(listing["files"])
     if not contexts:
         left = {name for split in listing["splits"] for name in table_files(listing["files"], "shared_contexts", split)}
         names = [name for name in names if name not in left]
@@ -115,7 +112,7 @@ def download_files(repo_id: str, commit: str, names: Iterable[str]) -> Path:
 class HubFile:
     """A file of a dataset on the Hub, to be read in part; nothing of it is kept on this machine.
 
-    Size and digest are those that the manifest says.
+    Size, digest and the least and greatest persona whose contexts it holds are those that the manifest says.
     """
 
     repo_id: str
@@ -123,6 +120,13 @@ class HubFile:
     name: str
     size: int
     sha256: str
+    personas: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, repo_id: str, commit: str, name: str, entry: FileEntry) -> HubFile:
+        """Return a file as the manifest has it."""
+        personas = tuple(entry.get("personas", ()))
+        return cls(repo_id, commit, name, entry["bytes"], entry["sha256"], personas)
 
     def open(self) -> BinaryIO:
         """Open the file; each read asks the Hub for just these bytes.
