@@ -48,6 +48,9 @@ MAX_BYTES: Final = 2**29
 
 MAX_RATIO: Final = 100
 
+_PIECE: Final = 2**21
+"""Bytes of questions to look at together."""
+
 _MAX_OPTIONS: Final = 26  # as many as there are letters
 _SLACK: Final = 1e-6  # a fraction that was rounded to 32 bits
 _TEXTS: Final = ("question_id", "shared_context_id", "user_question_or_message", "source_question_type")
@@ -160,14 +163,24 @@ def _pieces(path: Path, schema: pa.Schema, optional: Mapping[str, pa.Field]) -> 
         file = pq.ParquetFile(path, memory_map=True)
         check_form(path, file, schema, optional)
         limit = max(MAX_BYTES, MAX_RATIO * path.stat().st_size)
-        size = 0
+        size, held, gathered = 0, 0, list[pa.RecordBatch]()
         for batch in map(_undictionaried, file.iter_batches(_batch_size(file.metadata))):
             size += batch.nbytes
             if size > limit:
                 raise UserError(f"{path} has more than the limit of {limit // 2**20} MiB, unpacked", AGAIN)
-            table = pa.Table.from_batches([batch])
-            table.validate(full=True)
-            yield table
+            gathered.append(batch)
+            held += batch.nbytes
+            if held >= _PIECE:
+                yield _piece(gathered)
+                gathered, held = [], 0
+        if gathered:
+            yield _piece(gathered)
+
+
+def _piece(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    table = pa.Table.from_batches(batches).combine_chunks()
+    table.validate(full=True)
+    return table
 
 
 def _undictionaried(batch: pa.RecordBatch) -> pa.RecordBatch:
