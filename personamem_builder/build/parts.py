@@ -42,6 +42,7 @@ class PartWriter:
         self._limit = limit
         self._options = options
         self._written: list[Path] = []
+        self._has_rows = False
         self._begin()
 
     def write(self, row_group: pa.Table) -> None:
