@@ -85,7 +85,7 @@ def repeat(base: str, folder: str, questions: int) -> None:
     from personamem_builder.build.write import Source, write_dataset
     from personamem_builder.dataset.check import read_questions
     from personamem_builder.dataset.contexts import iter_contexts
-    from personamem_builder.dataset.folder import contexts_path
+    from personamem_builder.table_files import contexts_path
 
     rows = read_questions(Path(base), SPLIT)
     contexts: list[Any] = list(iter_contexts(Path(base) / contexts_path(SPLIT)))

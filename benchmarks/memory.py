@@ -37,14 +37,14 @@ def main() -> None:
     from personamem_builder.build.from_official import import_release
     from personamem_builder.dataset.check import read_questions
     from personamem_builder.dataset.contexts import iter_contexts
-    from personamem_builder.dataset.folder import contexts_path
+    from personamem_builder.dataset.folder import context_files
     from personamem_builder.memory.sessions import cut_sessions
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "personamem"
         import_release(args.release, folder)
         rows = read_questions(folder, "32k").to_pylist()
-        contexts = list(iter_contexts(folder / contexts_path("32k")))
+        contexts = list(iter_contexts(*context_files(folder, "32k")))
         asked: dict[str, list[Any]] = {context["shared_context_id"]: [] for context in contexts}
         for row in rows:
             asked[row["shared_context_id"]].append(row)

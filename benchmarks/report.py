@@ -111,7 +111,8 @@ def enrich(folder: Path) -> list[dict[str, Any]]:
     from generation.records import QUESTION_TYPES
     from personamem_builder.build.write import Source, write_dataset
     from personamem_builder.dataset.check import read_questions
-    from personamem_builder.dataset.contexts import context_files, iter_contexts
+    from personamem_builder.dataset.contexts import iter_contexts
+    from personamem_builder.dataset.folder import context_files
     from personamem_builder.schema import GENERATED_QUESTION_FIELDS, QUESTION_SCHEMA
 
     rng = random.Random(5)
@@ -134,10 +135,10 @@ def enrich(folder: Path) -> list[dict[str, Any]]:
             "updates_spanned": rng.randrange(4),
             "source_question_id": row["question_id"],
         }
-    contexts = [(SPLIT, row) for path in context_files(folder) for row in iter_contexts(path)]
+    contexts = [(SPLIT, row) for row in iter_contexts(*context_files(folder, SPLIT))]
     schema = pa.schema([*QUESTION_SCHEMA, *GENERATED_QUESTION_FIELDS])
     source = Source(name="random words", url="", license="mit", version="1.0.0", fingerprint="")
-    write_dataset(folder, {SPLIT: pa.Table.from_pylist(rows, schema=schema)}, contexts, source)
+    write_dataset(folder, {SPLIT: [pa.Table.from_pylist(rows, schema=schema)]}, contexts, source)
     return rows
 
 

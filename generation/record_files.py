@@ -38,8 +38,12 @@ class LineSpan(NamedTuple):
     number: int
 
 
-def persona_spans(path: Path) -> dict[int, LineSpan]:
+def persona_spans(path: Path, persona_of: Callable[[bytes], int | None] | None = None) -> dict[int, LineSpan]:
     """Return where the records of each persona lie in a file, which is in the order of personas.
+
+    Args:
+        path: The file.
+        persona_of: Returns the persona of a line, None if it does not tell; by default its `persona_id`.
 
     Raises:
         UserError: The file cannot be read, or a line is damaged beyond telling whose it is.
@@ -47,16 +51,21 @@ def persona_spans(path: Path) -> dict[int, LineSpan]:
     spans: dict[int, LineSpan] = {}
     at = 0
     for number, line in enumerate(_lines(path), start=1):
-        match = _PERSONA.search(line)
-        if match is None:
+        persona_id = (persona_of or named_persona)(line)
+        if persona_id is None:
             raise _damaged(path, number, "it names no persona")
-        persona_id = int(match[1])
         span = spans.get(persona_id, LineSpan(at, at, number))
         if span.end != at:
             raise _damaged(path, number, f"other lines stand between it and those of persona {persona_id}")
         at += len(line)
         spans[persona_id] = span._replace(end=at)
     return spans
+
+
+def named_persona(line: bytes) -> int | None:
+    """Return the persona that a line names, None if it names none."""
+    match = _PERSONA.search(line)
+    return int(match[1]) if match else None
 
 
 def read_records(path: Path, kind: type[R], span: LineSpan | None = None) -> Iterator[R]:

@@ -13,7 +13,7 @@ from generation.reading import clean_text
 from generation.records import PERIODS
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import read_context
-from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.dataset.folder import context_files
 from personamem_builder.schema import evidence_events, numbered_sessions, option_label
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def inspect_question(folder: Path, split: str, question_id: str) -> InspectedQue
             "give more of the id" if found else f"list ids of {split}: leave --question out, or try another --split",
         )
     row: QuestionRow = table.slice(found[0], 1).to_pylist()[0]
-    return InspectedQuestion(split, row, read_context(folder / contexts_path(split), row["shared_context_id"]))
+    return InspectedQuestion(split, row, read_context(context_files(folder, split), row["shared_context_id"]))
 
 
 def history_string(messages: Sequence[Message]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import (
     Annotated,
@@ -19,15 +18,13 @@ from typing_extensions import TypedDict
 from generation.errors import UserError
 from generation.reading import as_model, parse_json, read_text
 from personamem_builder.schema import SCHEMA_VERSION
+from personamem_builder.table_files import data_files
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = "personamem"
 
 _MAKE: Final = "make one: personamem import-official FOLDER --out personamem"
 _AGAIN: Final = "build, import or download the dataset again"
-
-ConfigName = Literal["benchmark", "shared_contexts"]
-"""What `datasets` calls the two tables of a dataset: questions and shared contexts."""
 
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
 _Bytes = Annotated[int, Field(ge=0, lt=2**63)]
@@ -80,10 +77,15 @@ class SplitEntry(TypedDict):
 
 @_part
 class FileEntry(TypedDict):
-    """Size and digest of a data file."""
+    """Size and digest of a data file.
+
+    `personas` are the least and the greatest persona of one of several files of shared contexts: readers of a few
+    contexts on the Hub need not look into the others.
+    """
 
     bytes: _Bytes
     sha256: _Digest
+    personas: NotRequired[Annotated[list[_Count], Field(min_length=2, max_length=2)]]
 
 
 @_part
@@ -114,11 +116,21 @@ class ListedFile(TypedDict):
 
 
 @_part
-class Listing(TypedDict):
-    """What a download needs to know of a manifest; whoever uses the folder reads it as a `Manifest`."""
-
+class _Listing(TypedDict):
     splits: Annotated[dict[_Split, Any], Field(min_length=1)]
     files: dict[_DataFile, ListedFile]
+
+
+def _with_all_files(manifest: Any) -> Any:
+    try:
+        data_files(manifest["files"], manifest["splits"])
+    except ValueError as error:
+        raise ValueError(f"files: {error}") from error
+    return manifest
+
+
+Listing = Annotated[_Listing, AfterValidator(_with_all_files)]
+"""What a download needs to know of a manifest; whoever uses the folder reads it as a `Manifest`."""
 
 
 @_part
@@ -159,19 +171,13 @@ class Manifest(OptionalEntries):
 
 
 def _complete(manifest: Manifest) -> Manifest:
-    if absent := [name for name in data_files(manifest["splits"]) if name not in manifest["files"]]:
-        raise ValueError(f"files: {', '.join(absent)} is missing, which the splits need")
+    _with_all_files(manifest)
     if "features" in manifest and any("num_bytes" not in split for split in manifest["splits"].values()):
         raise ValueError("splits: num_bytes is missing, which the features go with")
     return manifest
 
 
 _CompleteManifest = RootModel[Annotated[Manifest, AfterValidator(_complete)]]
-
-
-def data_files(splits: Iterable[str]) -> list[str]:
-    """Return the data files of some splits, relative to the dataset folder: questions and shared contexts of each."""
-    return [f"data/{table}_{split}.parquet" for split in splits for table in ("questions", "shared_contexts")]
 
 
 class NotOurs(UserError):

@@ -19,11 +19,12 @@ CONTEXTS = {"32k": 12, "128k": 2}
 """How many contexts, and as many row groups, each split of `make_dataset` has; there are two questions about each."""
 
 
-def make_dataset(folder: Path, **manifest: Any) -> dict[str, bytes]:
+def make_dataset(folder: Path, file_limit: int = 10**9, **manifest: Any) -> dict[str, bytes]:
     """Write a dataset whose contexts file has a row group of about 50 kB for each context.
 
     Args:
         folder: The folder to make.
+        file_limit: See `write_dataset`.
         **manifest: More keys of the manifest.
 
     Returns:
@@ -38,14 +39,17 @@ def make_dataset(folder: Path, **manifest: Any) -> dict[str, bytes]:
 
     rows = {split: [_context(split, i) for i in range(count)] for split, count in CONTEXTS.items()}
     questions = {
-        split: pa.Table.from_pylist(
-            [_question(context, end) for context in contexts for end in (2, 3)], schema=QUESTION_SCHEMA
-        )
+        split: [
+            pa.Table.from_pylist(
+                [_question(context, end) for context in contexts for end in (2, 3)], schema=QUESTION_SCHEMA
+            )
+        ]
         for split, contexts in rows.items()
     }
     source = Source(name="a test", url="https://example.org", license="mit", version="1.0.0", fingerprint="f" * 64)
     with patch("personamem_builder.build.contexts_parquet._DISTINCT", 50_000):
-        write_dataset(folder, questions, ((split, row) for split in rows for row in rows[split]), source)
+        contexts = ((split, row) for split in rows for row in rows[split])
+        write_dataset(folder, questions, contexts, source, file_limit=file_limit)
     path = folder / "manifest.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | manifest))
     return files_of(folder)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ _SESSION_LENGTH = 50
 _LETTERS_PER_TOKEN = 4
 
 
-def write_made_up(folder: Path, *, contexts: int, letters: int, messages: int, questions: int) -> None:
-    """Write a dataset folder with one split, always the same for the same sizes.
+def write_made_up(
+    folder: Path, *, contexts: int, letters: int, messages: int, questions: int, file_limit: int = 500 * 10**6
+) -> None:
+    """Write a dataset folder with one split, always the same for the same sizes; one context is in memory at a time.
 
     A context has so many messages and about so many letters; each question is asked at a random message of one.
     """
@@ -23,34 +26,38 @@ def write_made_up(folder: Path, *, contexts: int, letters: int, messages: int, q
     from personamem_builder.schema import QUESTION_SCHEMA
 
     rng = random.Random(7)
-    context_rows = list(_contexts(rng, contexts, letters, messages))
+    syllables = [a + b for a in "bcdfghklmnprstvw" for b in "aeiou"]
+    words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(5000)]
     places = sorted((rng.randrange(contexts), rng.randint(1, messages)) for _ in range(questions))
-    question_rows = [_question(i, context_rows[context], end) for i, (context, end) in enumerate(places)]
+
+    def tables() -> Iterator[pa.Table]:
+        for number, own in groupby(enumerate(places), key=lambda place: place[1][0]):
+            row = _context(number, words, letters, messages)
+            yield pa.Table.from_pylist([_question(i, row, end) for i, (_, end) in own], schema=QUESTION_SCHEMA)
+
     write_dataset(
         folder,
-        {SPLIT: pa.Table.from_pylist(question_rows, schema=QUESTION_SCHEMA)},
-        [(SPLIT, row) for row in context_rows],
+        {SPLIT: tables()},
+        ((SPLIT, _context(number, words, letters, messages)) for number in range(contexts)),
         Source(name="random words", url="", license="mit", version="1.0.0", fingerprint=""),
+        file_limit=file_limit,
     )
 
 
-def _contexts(rng: random.Random, contexts: int, letters: int, messages: int) -> Iterator[dict[str, Any]]:
-    syllables = [a + b for a in "bcdfghklmnprstvw" for b in "aeiou"]
-    words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(5000)]
+def _context(number: int, words: list[str], letters: int, messages: int) -> dict[str, Any]:
+    rng = random.Random(f"context {number}")
     length = letters // messages
-    words_needed = letters // 5  # a word with its blank has six letters on average: more than enough
-    for number in range(contexts):
-        text = " ".join(rng.choices(words, k=words_needed))
-        starts = list(range(0, messages, _SESSION_LENGTH))
-        yield {
-            "shared_context_id": f"{number:064x}",
-            "persona_id": number,
-            "messages": [{"role": _role(i), "content": text[i * length : (i + 1) * length]} for i in range(messages)],
-            "session_starts": starts,
-            "session_topics": [""] * len(starts),
-            "session_dates": [""] * len(starts),
-            "num_tokens": letters // _LETTERS_PER_TOKEN,
-        }
+    text = " ".join(rng.choices(words, k=letters // 5))  # a word with its blank has six letters: more than enough
+    starts = list(range(0, messages, _SESSION_LENGTH))
+    return {
+        "shared_context_id": f"{number:064x}",
+        "persona_id": number,
+        "messages": [{"role": _role(i), "content": text[i * length : (i + 1) * length]} for i in range(messages)],
+        "session_starts": starts,
+        "session_topics": [""] * len(starts),
+        "session_dates": [""] * len(starts),
+        "num_tokens": letters // _LETTERS_PER_TOKEN,
+    }
 
 
 def _role(index: int) -> str:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypedDict, final
 
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import read_context
-from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.dataset.folder import context_files
 from personamem_builder.schema import (
     ContextRow,
     QuestionRow,
@@ -102,13 +102,13 @@ def make_items(folder: Path, split: str, rows: Sequence[QuestionRow]) -> list[An
     Raises:
         UserError: The shared contexts cannot be read, or one is missing.
     """
-    path = folder / contexts_path(split)
+    files = context_files(folder, split)
     by_context: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         by_context.setdefault(row["shared_context_id"], []).append(place)
     items: dict[int, AnnotationItem] = {}
     for context_id, places in by_context.items():
-        context = read_context(path, context_id)
+        context = read_context(files, context_id)
         own = [rows[place] for place in places]
         end = max((row["end_index_in_shared_context"] for row in own if not evidence_events(row)), default=0)
         whole = history_lines(context, range(end), (), end)

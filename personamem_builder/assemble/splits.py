@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import Final
 from generation.errors import UserError
 from generation.files import file_digest, replacing
 from generation.reading import read_model
-from generation.record_files import LineSpan, persona_spans, read_records
+from generation.record_files import LineSpan, named_persona, persona_spans, read_records
 from generation.run_stages import STAGES
 from generation.store import RunStore
 from personamem_builder.assemble.records import AskedQuestion, Assembly, ContextPlan
@@ -23,6 +24,7 @@ CONTEXTS: Final = "contexts.jsonl"
 QUESTIONS: Final = "questions.jsonl"
 _ASSEMBLY: Final = "assembly.json"
 _CONFIG: Final = "config.json"
+_CONTEXT: Final = re.compile(rb'"shared_context_id":"([^"]*)"')
 
 
 def assembled_splits(store: RunStore) -> list[str]:
@@ -38,9 +40,28 @@ def _order(split: str) -> tuple[int, int, str]:
     return (1, int(number) if number.isdecimal() else 0, split)
 
 
-def asked_questions(store: RunStore, split: str) -> Iterator[AskedQuestion]:
-    """Yield the questions of a split."""
-    return read_records(_folder(store, split) / QUESTIONS, AskedQuestion)
+def asked_questions(store: RunStore, split: str, span: LineSpan | None = None) -> Iterator[AskedQuestion]:
+    """Yield the questions of a split, or those about a persona."""
+    return read_records(_folder(store, split) / QUESTIONS, AskedQuestion, span)
+
+
+def question_spans(store: RunStore, split: str) -> dict[int, LineSpan]:
+    """Return where the questions about each persona lie, see `asked_questions`."""
+    owners: dict[bytes, int] = {}
+
+    def owner(line: bytes) -> int | None:
+        persona_id, context_id = named_persona(line), _context_id(line)
+        if persona_id is not None and context_id is not None:
+            owners[context_id] = persona_id
+        return persona_id
+
+    persona_spans(_folder(store, split) / CONTEXTS, owner)
+    return persona_spans(_folder(store, split) / QUESTIONS, lambda line: owners.get(_context_id(line) or b""))
+
+
+def _context_id(line: bytes) -> bytes | None:
+    match = _CONTEXT.search(line)
+    return match[1] if match else None
 
 
 def context_spans(store: RunStore, split: str) -> dict[int, LineSpan]:

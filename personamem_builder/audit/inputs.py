@@ -21,7 +21,7 @@ from personamem_builder.audit.packed_rows import pack
 from personamem_builder.audit.records import AuditedSplit
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import changed_files, contexts_path, questions_path
+from personamem_builder.dataset.folder import changed_files, context_files, question_files
 from personamem_builder.manifest import may_be_dataset, read_manifest
 from personamem_builder.official import questions_csv
 from personamem_builder.official.contexts_jsonl import read_contexts, session_starts
@@ -106,8 +106,8 @@ def _reading(path: Path) -> Iterator[None]:
 
 
 def _read_dataset(folder: Path, split: str) -> AuditedSplit:
-    contexts = folder / contexts_path(split)
-    with _reading(folder / questions_path(split)):
+    questions, contexts = question_files(folder, split), context_files(folder, split)
+    with _reading(questions[0]):
         # Whether the files are as written, and how questions stand to their contexts, is for the audit to find.
         table = read_questions(folder, split, contexts=False, whole=False)
         rows = pack(
@@ -121,18 +121,19 @@ def _read_dataset(folder: Path, split: str) -> AuditedSplit:
     return AuditedSplit(
         name=split,
         rows=rows,
-        contexts=partial(_dataset_contexts, contexts) if contexts.is_file() else None,
+        contexts=partial(_dataset_contexts, contexts) if all(path.is_file() for path in contexts) else None,
         source_faults=[
             f"{name} is missing, or not as it was written"
             for name in changed
-            if name in (questions_path(split), contexts_path(split))
+            if folder / name in (*questions, *contexts)
         ],
     )
 
 
-def _dataset_contexts(path: Path) -> Iterator[ContextRow]:
-    with _reading(path):
-        yield from iter_contexts(path)
+def _dataset_contexts(paths: Sequence[Path]) -> Iterator[ContextRow]:
+    for path in paths:
+        with _reading(path):
+            yield from iter_contexts(path)
 
 
 # --- a run

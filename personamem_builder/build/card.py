@@ -15,12 +15,12 @@ from generation.resources import data_dir
 from generation.yaml_reading import parse_yaml
 from personamem_builder.build.features import features_of, type_name
 from personamem_builder.build.front_matter import is_generated, metadata, to_yaml
-from personamem_builder.dataset.folder import CONFIGS
-from personamem_builder.manifest import ChangelogEntry, ConfigName, Feature, Features, Manifest
+from personamem_builder.manifest import ChangelogEntry, Feature, Features, Manifest
 from personamem_builder.schema import CONTEXT_SCHEMA, QUESTION_SCHEMA, SPLITS
 from personamem_builder.stats.figures import from_json
 from personamem_builder.stats.tables import tables_of
 from personamem_builder.stats.write import svg_of
+from personamem_builder.table_files import CONFIGS, ConfigName
 
 CARD: Final = "README.md"
 

@@ -1,4 +1,4 @@
-"""Writing the file of a split's shared contexts."""
+"""Writing the shared contexts of a split."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
+from personamem_builder.build.parts import FILE_LIMIT, PartWriter
 from personamem_builder.schema import CONTEXT_SCHEMA, ContextRow, Message
 
 _DISTINCT: Final = 32 * 2**20
@@ -96,23 +96,25 @@ class ContextWriter:
     """Writes contexts to Parquet, in row groups that hold each distinct text once.
 
     A row group is compressed in a thread, while the next one is filled. No digest of the content includes `metadata`,
-    the key-value metadata of the file; `num_bytes` counts messages as JSON, with repeats.
+    the key-value metadata of each file; `num_bytes` counts messages as JSON, with repeats. A file ends after `limit`
+    bytes, see `parts.PartWriter`.
     """
 
-    def __init__(self, path: Path, metadata: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: Path, metadata: Mapping[str, str] | None = None, limit: int = FILE_LIMIT) -> None:
         self.count = 0
         self.num_bytes = 0
         self.digest = ContextDigest()
-        self._writer = pq.ParquetWriter(
+        self._limit = limit
+        self._writer = PartWriter(
             path,
             _SCHEMA,
+            metadata,
+            limit,
             compression="zstd",
             compression_level=_LEVEL,
             dictionary_pagesize_limit=8 * _DISTINCT,
             store_schema=False,  # with Arrow's own schema in the file, a plain reader would get dictionaries
         )
-        if metadata:
-            self._writer.add_key_value_metadata(dict(metadata))
         self._thread = ThreadPoolExecutor(1)
         self._writing: Future[None] | None = None
         self._begin()
@@ -129,7 +131,7 @@ class ContextWriter:
         self._whole += size
         self.num_bytes += size
         self.count += 1
-        if self._distinct.size >= _DISTINCT or self._whole >= _WHOLE:
+        if self._distinct.size >= min(_DISTINCT, self._limit) or self._whole >= _WHOLE:
             self.flush()
 
     def flush(self) -> None:
@@ -146,13 +148,18 @@ class ContextWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        whole = False
         try:
             with self._thread:
                 if error is None:
                     self.flush()
                     self._wait()
+                    whole = True
         finally:
-            self._writer.close()
+            if whole:
+                self._writer.close()
+            else:
+                self._writer.abandon()
 
     def _begin(self) -> None:
         self._distinct = _Distinct()
@@ -185,4 +192,4 @@ class ContextWriter:
             if field.name != "messages":
                 columns[field.name] = pa.array([row[field.name] for row in rows], field.type)
         table = pa.Table.from_arrays([columns[name] for name in _SCHEMA.names], schema=_SCHEMA)
-        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._writer.write(table)

@@ -10,7 +10,8 @@ from pathlib import Path
 from generation.errors import UserError
 from personamem_builder.build.card import CARD, write_pictures
 from personamem_builder.dataset.folder import AUDIT
-from personamem_builder.manifest import MANIFEST, data_files, read_manifest
+from personamem_builder.manifest import MANIFEST, read_manifest
+from personamem_builder.table_files import data_files
 
 
 def copy_dataset(folder: Path, out: Path, splits: Sequence[str] = ()) -> Path:
@@ -20,7 +21,7 @@ def copy_dataset(folder: Path, out: Path, splits: Sequence[str] = ()) -> Path:
         UserError: There is something else already, or it cannot be written.
     """
     manifest = read_manifest(folder)
-    names = [name for name in manifest["files"] if name in data_files(splits) or not splits]
+    names = data_files(manifest["files"], splits) if splits else list(manifest["files"])
     names += [name for name in (CARD, MANIFEST, AUDIT) if (folder / name).is_file()]
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"{out} exists and is not empty", "choose another --out, or delete it")

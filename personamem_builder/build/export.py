@@ -12,14 +12,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
-
 from generation.errors import UserError
 from generation.files import replacing
 from generation.progress import track
-from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.check import check_questions, iter_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import check_files, check_split, contexts_path
+from personamem_builder.dataset.folder import check_files, check_split, context_files
+from personamem_builder.dataset.tables import has_values
 from personamem_builder.manifest import read_manifest
 from personamem_builder.official.questions_csv import OFFICIAL_COLUMNS
 from personamem_builder.official.release import contexts_file, questions_file
@@ -59,7 +58,8 @@ def export_release(folder: Path, out: Path, splits: Sequence[str] = ()) -> dict[
         check_split(manifest, name, folder)
     check_files(folder, names)
     _check_out(out)
-    questions = {name: read_questions(folder, name) for name in names}
+    for name in names:
+        check_questions(folder, name)
     exported = {}
     is_new = not out.exists()
     try:
@@ -73,8 +73,8 @@ def export_release(folder: Path, out: Path, splits: Sequence[str] = ()) -> dict[
                 question_file, context_file = (files.enter_context(replacing(path)) for path in paths)
                 total = manifest["splits"][name]["shared_contexts"]
                 exported[name] = Exported(
-                    _write_questions(questions[name], question_file),
-                    _write_contexts(folder / contexts_path(name), context_file, name, total),
+                    _write_questions(folder, name, question_file),
+                    _write_contexts(context_files(folder, name), context_file, name, total),
                     paths,
                 )
     except OSError as error:
@@ -99,15 +99,18 @@ def _check_out(out: Path) -> None:
         )
 
 
-def _write_questions(table: pa.Table, path: Path) -> int:
-    optional = [f.name for f in OPTIONAL_QUESTION_FIELDS if f.name in table.column_names]
-    columns = [*OFFICIAL_COLUMNS, *(name for name in optional if table[name].null_count < len(table))]
+def _write_questions(folder: Path, split: str, path: Path) -> int:
+    optional = [field.name for field in OPTIONAL_QUESTION_FIELDS]
+    known = {name for table in iter_questions(folder, split) for name in optional if has_values(table, name)}
+    columns = [*OFFICIAL_COLUMNS, *(name for name in optional if name in known)]
+    count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
         file.write(_line(columns))
-        for row in table.to_pylist():
+        for row in (row for table in iter_questions(folder, split) for row in table.to_pylist()):
             cells = official_cells(row)
             file.write(_line([cells[column] for column in columns]))
-    return len(table)
+            count += 1
+    return count
 
 
 def official_cells(row: QuestionRow) -> dict[str, Any]:
@@ -142,10 +145,10 @@ def _line(cells: Sequence[Any]) -> str:
     return line.getvalue().removesuffix("\r\n") + "\n"
 
 
-def _write_contexts(source: Path, path: Path, split: str, total: int) -> int:
+def _write_contexts(sources: Sequence[Path], path: Path, split: str, total: int) -> int:
     count = 0
     with path.open("w", encoding="utf-8", newline="") as file:
-        for row in track(iter_contexts(source), f"writing contexts of {split}", total):
+        for row in track(iter_contexts(*sources), f"writing contexts of {split}", total):
             file.write(json.dumps({row["shared_context_id"]: row["messages"]}, ensure_ascii=False) + "\n")
             count += 1
     return count

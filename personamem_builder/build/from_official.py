@@ -42,7 +42,8 @@ def import_release(path: Path, out: Path) -> Imported:
         fingerprint=json_digest(files),
     )
     contexts = ((split, row) for split, rows in release.contexts.items() for row in rows)
-    manifest = write_dataset(out, release.questions, contexts, source, release.notes)
+    questions = {split: [table] for split, table in release.questions.items()}
+    manifest = write_dataset(out, questions, contexts, source, release.notes)
     return Imported(manifest, release.notes, release.strangers)
 
 

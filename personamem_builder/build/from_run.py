@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path, PurePath
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -35,8 +35,11 @@ from personamem_builder.assemble.splits import (
     assembled_splits,
     context_plans,
     context_spans,
+    question_spans,
     read_assembly,
 )
+from personamem_builder.build.parts import FILE_LIMIT
+from personamem_builder.build.sorted_rows import SortedRows
 from personamem_builder.build.write import Auditor, Source, write_dataset
 from personamem_builder.manifest import Manifest, is_dataset_folder, read_manifest
 from personamem_builder.schema import (
@@ -46,8 +49,9 @@ from personamem_builder.schema import (
     Message,
     QuestionRow,
     question_columns,
-    table_order,
 )
+
+_T = TypeVar("_T")
 
 _SCHEMA: Final = pa.schema([*QUESTION_SCHEMA, *GENERATED_QUESTION_FIELDS])
 
@@ -65,6 +69,7 @@ def build(
     replace: bool = False,
     workers: int = 1,
     auditor: Auditor | None = None,
+    file_limit: int = FILE_LIMIT,
 ) -> Manifest:
     """Write the dataset folder of a run, with all splits that were assembled unless some are named.
 
@@ -75,6 +80,7 @@ def build(
         replace: Whether a folder that was built from something else may be replaced.
         workers: Processes.
         auditor: Audits the folder before it takes its place.
+        file_limit: Bytes after which a file of a table ends and another begins.
 
     Raises:
         UserError: Nothing was assembled, the run was changed since, `out` is of another build, or the disk refuses.
@@ -96,17 +102,22 @@ def build(
     refined = read_refined(store)
     with ExitStack() as stack:
         pool = stack.enter_context(process_pool(workers, _start_worker, store)) if workers > 1 else None
-        questions = _question_tables(store, names)
-        contexts = _unchanged(_contexts(store, names, pool, 2 * workers), store, assemblies)
+        if pool is None:
+            _start_worker(store)
+        reading = _Workers(pool, 2 * workers)
+        personas = list(find_personas(store))
+        asked = _by_persona(personas, {name: question_spans(store, name) for name in names})
+        plans = _by_persona(personas, {name: context_spans(store, name) for name in names})
         return write_dataset(
             out,
-            questions,
-            contexts,
+            _question_tables(reading, asked, names, out.parent, stack),
+            _unchanged(reading.each(_contexts_of_persona, plans), store, assemblies),
             source,
             _notes(fingerprint),
             auditor,
             funnel=_funnel(refined) if refined else None,
             generation=_generation(fingerprint),
+            file_limit=file_limit,
         )
 
 
@@ -181,20 +192,6 @@ def _notes(fingerprint: dict[str, Any]) -> list[str]:
     ]
 
 
-def _question_tables(store: RunStore, splits: Sequence[str]) -> dict[str, pa.Table]:
-    asked: dict[str, list[tuple[str, AskedQuestion]]] = {}
-    for split in splits:
-        for row in asked_questions(store, split):
-            asked.setdefault(row.source_question_id, []).append((split, row))
-    rows: dict[str, list[QuestionRow]] = {split: [] for split in splits}
-    for question in store.read("questions", Question):
-        for split, row in asked.get(question.question_id, []):
-            rows[split].append(_question_row(question, row))
-    for own in rows.values():
-        own.sort(key=table_order)
-    return {split: pa.Table.from_pylist(own, schema=_SCHEMA) for split, own in rows.items()}
-
-
 def _question_row(question: Question, asked: AskedQuestion) -> QuestionRow:
     return {
         **question_columns(question, asked.option_order),
@@ -211,31 +208,30 @@ def _question_row(question: Question, asked: AskedQuestion) -> QuestionRow:
     }
 
 
-def _contexts(
-    store: RunStore, splits: Sequence[str], pool: Executor | None, ahead: int
-) -> Iterator[tuple[str, ContextRow]]:
-    """Yield each context with its split; few personas are in memory at a time."""
-    plans = {split: context_spans(store, split) for split in splits}
-    tasks = [
-        _PersonaPlans(
-            spans,
-            # A split of short histories may have none of a persona.
-            {split: own[id_] for split, own in plans.items() if (id_ := spans.persona_id) in own},
-        )
-        for spans in find_personas(store)
-    ]
-    if pool is None:
-        _start_worker(store)
-        yield from chain.from_iterable(map(_contexts_of_persona, tasks))
-    else:
-        yield from chain.from_iterable(ordered_results(pool, ahead, _contexts_of_persona, tasks))
-
-
-class _PersonaPlans(NamedTuple):
-    """Where the records of a persona, and the plans of its contexts in each split, are to be read."""
+class _PersonaLines(NamedTuple):
+    """Where the records of a persona lie, and which lines of a file of each split are about it: there may be none."""
 
     spans: PersonaSpans
-    plans: dict[str, LineSpan]
+    lines: dict[str, LineSpan]
+
+
+def _by_persona(personas: Sequence[PersonaSpans], lines: Mapping[str, Mapping[int, LineSpan]]) -> list[_PersonaLines]:
+    return [
+        _PersonaLines(spans, {split: own[id_] for split, own in lines.items() if (id_ := spans.persona_id) in own})
+        for spans in personas
+    ]
+
+
+class _Workers(NamedTuple):
+    """Processes that read a run, a few personas at a time; without a pool it is this one."""
+
+    pool: Executor | None
+    ahead: int
+
+    def each(self, function: Callable[[_PersonaLines], list[_T]], tasks: Iterable[_PersonaLines]) -> Iterator[_T]:
+        """Yield what a function returns for each persona, in order."""
+        results = map(function, tasks) if self.pool is None else ordered_results(self.pool, self.ahead, function, tasks)
+        return chain.from_iterable(results)
 
 
 _worker: tuple[RunStore, dict[str, list[Message]]] | None = None
@@ -246,13 +242,39 @@ def _start_worker(store: RunStore) -> None:
     _worker = (store, read_filler_texts(store))
 
 
-def _contexts_of_persona(own: _PersonaPlans) -> list[tuple[str, ContextRow]]:
+def _question_tables(
+    workers: _Workers, tasks: Sequence[_PersonaLines], splits: Sequence[str], folder: Path, stack: ExitStack
+) -> dict[str, Iterator[pa.Table]]:
+    """Return the questions of each split, in order; they are read once the first is asked for."""
+    rows: dict[str, SortedRows] = {}
+
+    def tables(split: str) -> Iterator[pa.Table]:
+        if not rows:
+            rows.update({name: stack.enter_context(SortedRows(folder)) for name in splits})
+            for name, own in workers.each(_questions_of_persona, tasks):
+                rows[name].add(own)
+        yield from rows[split].tables(_SCHEMA)
+
+    return {split: tables(split) for split in splits}
+
+
+def _questions_of_persona(own: _PersonaLines) -> list[tuple[str, list[QuestionRow]]]:
+    assert _worker is not None, "no worker was started in this process"
+    store, _ = _worker
+    questions = {question.question_id: question for question in own.spans.read("questions", Question)}
+    return [
+        (split, [_question_row(questions[row.source_question_id], row) for row in asked_questions(store, split, span)])
+        for split, span in own.lines.items()
+    ]
+
+
+def _contexts_of_persona(own: _PersonaLines) -> list[tuple[str, ContextRow]]:
     assert _worker is not None, "no worker was started in this process"
     store, fillers = _worker
     texts = read_persona_texts(own.spans)
     return [
         (split, _context_row(texts, fillers, plan))
-        for split, span in own.plans.items()
+        for split, span in own.lines.items()
         for plan in context_plans(store, split, span)
     ]
 

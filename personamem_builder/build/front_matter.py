@@ -10,8 +10,8 @@ import yaml
 
 from generation.errors import UserError
 from generation.resources import data_dir
-from personamem_builder.dataset.folder import CONFIGS
-from personamem_builder.manifest import ConfigName, Manifest
+from personamem_builder.manifest import Manifest
+from personamem_builder.table_files import CONFIGS, ConfigName, table_files, table_pattern
 
 _COUNTS: Final[Mapping[ConfigName, Literal["questions", "shared_contexts"]]] = {
     "benchmark": "questions",
@@ -126,7 +126,10 @@ def _config(manifest: Manifest, name: ConfigName) -> dict[str, Any]:
         # `datasets` keys its cache by this text, not by the data: without the digests it would serve old rows.
         "version": manifest["version"],
         "description": f"sha256 {digests}",
-        "data_files": [{"split": split, "path": CONFIGS[name](split)} for split in manifest["splits"]],
+        "data_files": [
+            {"split": split, "path": table_pattern(CONFIGS[name](split), len(files))}
+            for split, files in _files(manifest, name).items()
+        ],
     }
 
 
@@ -136,11 +139,16 @@ def _info(manifest: Manifest, name: ConfigName) -> dict[str, Any]:
         {"name": split, "num_bytes": entry["num_bytes"][name], "num_examples": entry[_COUNTS[name]]}
         for split, entry in manifest["splits"].items()
     ]
-    files = [manifest["files"][CONFIGS[name](split)] for split in manifest["splits"]]
+    sizes = [manifest["files"][file]["bytes"] for files in _files(manifest, name).values() for file in files]
     return {
         "config_name": name,
         "features": manifest["features"][name],
         "splits": splits,
-        "download_size": sum(file["bytes"] for file in files),
+        "download_size": sum(sizes),
         "dataset_size": sum(split["num_bytes"] for split in splits),
     }
+
+
+def _files(manifest: Manifest, name: ConfigName) -> dict[str, list[str]]:
+    """Return the files of a table by split."""
+    return {split: table_files(manifest["files"], name, split) for split in manifest["splits"]}

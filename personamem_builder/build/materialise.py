@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from generation.files import replacing
-from personamem_builder.dataset.check import read_questions
-from personamem_builder.dataset.load import iter_examples
+from personamem_builder.dataset.check import check_questions, iter_questions
+from personamem_builder.dataset.load import with_contexts
 from personamem_builder.dataset.locate import resolve_data, split_folder
 from personamem_builder.schema import CONTEXT_SCHEMA
 
@@ -47,8 +47,11 @@ def materialise(
         UserError: There is no such dataset or split.
     """
     folder = split_folder(resolve_data(data, revision, splits=[split]), split)
-    schema = read_questions(folder, split).schema.append(CONTEXT_SCHEMA.field("messages").with_name("context"))
-    rows = islice(iter_examples(split, data=folder), limit)
+    check_questions(folder, split)
+    tables = iter_questions(folder, split)
+    first = next(tables)
+    schema = first.schema.append(CONTEXT_SCHEMA.field("messages").with_name("context"))
+    rows = islice(with_contexts(folder, chain([first], tables)), limit)
     out = Path(out)
     with (
         replacing(out) as part,

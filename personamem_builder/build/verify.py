@@ -7,14 +7,14 @@ from pathlib import Path
 
 from generation.errors import UserError
 from personamem_builder.build.contexts_parquet import ContextDigest
-from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.check import check_questions, iter_questions
 from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import (
+    ContentDigest,
     changed_files,
-    content_digest,
-    contexts_path,
+    context_files,
     dataset_digest,
-    questions_path,
+    question_files,
 )
 from personamem_builder.manifest import read_manifest
 
@@ -26,7 +26,6 @@ def verify_dataset(folder: Path) -> None:
         UserError: Something differs, or the data have faults; they are named.
     """
     import datasets
-    import pyarrow.parquet as pq
 
     manifest = read_manifest(folder)
     faults = [f"{name} is damaged" for name in changed_files(folder)]
@@ -35,20 +34,22 @@ def verify_dataset(folder: Path) -> None:
     if manifest["digest"] != dataset_digest(manifest["splits"]):
         faults.append("the digest in the manifest is not that of its splits")
     for split, entry in manifest["splits"].items():
-        read_questions(folder, split)
+        check_questions(folder, split)
+        files = [str(path) for path in question_files(folder, split)]
         with tempfile.TemporaryDirectory() as cache:
-            loaded = datasets.load_dataset(
-                "parquet", data_files={"rows": str(folder / questions_path(split))}, split="rows", cache_dir=cache
-            )
+            loaded = datasets.load_dataset("parquet", data_files={"rows": files}, split="rows", cache_dir=cache)
         if len(loaded) != entry["questions"]:
             faults.append(f"{split}: {len(loaded)} questions load and not {entry['questions']}")
-        if content_digest(pq.read_table(folder / questions_path(split))) != entry["digests"]["benchmark"]:
+        questions = ContentDigest()
+        for table in iter_questions(folder, split):
+            questions.update(table.to_pylist())
+        if questions.hexdigest() != entry["digests"]["benchmark"]:
             faults.append(f"{split}: the questions have another digest than the manifest says")
-        digest = ContextDigest()
-        count = digest.update(iter_contexts(folder / contexts_path(split)))
+        contexts = ContextDigest()
+        count = contexts.update(iter_contexts(*context_files(folder, split)))
         if count != entry["shared_contexts"]:
             faults.append(f"{split}: there are {count} contexts and not {entry['shared_contexts']}")
-        if digest.hexdigest() != entry["digests"]["shared_contexts"]:
+        if contexts.hexdigest() != entry["digests"]["shared_contexts"]:
             faults.append(f"{split}: the contexts have another digest than the manifest says")
     if faults:
         raise _faulty(folder, faults)

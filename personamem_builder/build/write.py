@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
@@ -19,10 +18,13 @@ from generation.tokenizer import TOKENIZER
 from personamem_builder.build.card import CARD, render_card, split_card, write_pictures
 from personamem_builder.build.contexts_parquet import ContextWriter
 from personamem_builder.build.features import features_of
-from personamem_builder.dataset.folder import AUDIT, content_digest, contexts_path, dataset_digest, questions_path
-from personamem_builder.manifest import MANIFEST, Manifest, OptionalEntries, SplitEntry, is_dataset_folder
-from personamem_builder.schema import SCHEMA_VERSION, ContextRow
-from personamem_builder.stats.figures import describe_split
+from personamem_builder.build.parts import FILE_LIMIT
+from personamem_builder.build.questions_parquet import WrittenQuestions, write_questions
+from personamem_builder.dataset.context_places import persona_span
+from personamem_builder.dataset.folder import AUDIT, dataset_digest
+from personamem_builder.manifest import MANIFEST, FileEntry, Manifest, OptionalEntries, SplitEntry, is_dataset_folder
+from personamem_builder.schema import CONTEXT_SCHEMA, SCHEMA_VERSION, ContextRow
+from personamem_builder.table_files import contexts_path, questions_path, table_files
 
 CANARY: Final = "personamem:canary:7f0c2b1e-5a8d-4d0e-9c43-2f6b1d7a90e5"
 """Marks our data files, so that a model trained on them can be found out. Never reuse it elsewhere."""
@@ -53,30 +55,35 @@ class Source:
 
 def write_dataset(
     out: Path,
-    questions: Mapping[str, pa.Table],
+    questions: Mapping[str, Iterable[pa.Table]],
     contexts: Iterable[tuple[str, ContextRow]],
     source: Source,
     notes: Sequence[str] = (),
     auditor: Auditor | None = None,
     funnel: dict[str, Any] | None = None,
     generation: dict[str, Any] | None = None,
+    file_limit: int = FILE_LIMIT,
 ) -> Manifest:
     """Write a dataset folder, replacing an older one only once the new one is whole.
 
-    What was written by hand into the card of the older one goes into the new card.
+    What was written by hand into the card of the older one goes into the new card. In memory are at most a row group of
+    questions or of contexts: 32 MiB of text.
 
     Args:
         out: The folder to make.
-        questions: The question table of each split, sorted by (context, end index).
+        questions: The questions of each split, sorted by (context, end index): a stream of tables, read before the
+            contexts.
         contexts: Shared contexts, each with its split: a stream, of which one has to be in memory.
         source: Where the content comes from.
         notes: Known oddities, one sentence each, for the manifest and the card.
         auditor: Audits the folder, which then holds what it found, and whose card shows it.
         funnel: What became of the questions that were made; None if nothing was decided about them.
         generation: What generated data were made with. It is published: no secrets, no paths.
+        file_limit: Bytes after which a file of a table ends and another begins.
 
     Raises:
-        UserError: `out` exists and is something else, its card cannot be read, or the disk refuses.
+        UserError: `out` exists and is something else, its card cannot be read, a split has no questions, or the disk
+            refuses.
     """
     told: OptionalEntries = {"notes": list(notes)}
     if generation is not None:
@@ -88,10 +95,9 @@ def write_dataset(
         with replacing_folder(out) as folder:
             previous = _read_card(out)
             (folder / "data").mkdir()
-            splits = _write_tables(folder, questions, contexts)
-            figures = [describe_split(split, table.to_pylist()) for split, table in questions.items()]
-            told["figures"] = {one.split: one.as_json() for one in figures}
-            manifest = _manifest(folder, splits, source, told)
+            written, splits = _write_tables(folder, questions, contexts, file_limit)
+            told["figures"] = {split: own.figures.as_json() for split, own in written.items()}
+            manifest = _manifest(folder, splits, next(iter(written.values())).schema, source, told)
             (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             audit = auditor(folder) if auditor else None
             if audit is not None:
@@ -119,38 +125,43 @@ def _read_card(folder: Path) -> str | None:
 
 
 def _write_tables(
-    folder: Path, questions: Mapping[str, pa.Table], contexts: Iterable[tuple[str, ContextRow]]
-) -> dict[str, SplitEntry]:
-    """Write the files of all splits and return their entries in the manifest."""
+    folder: Path,
+    questions: Mapping[str, Iterable[pa.Table]],
+    contexts: Iterable[tuple[str, ContextRow]],
+    limit: int,
+) -> tuple[dict[str, WrittenQuestions], dict[str, SplitEntry]]:
+    """Write the files of all splits; return what was written, and their entries in the manifest."""
     canary = {CANARY_KEY: CANARY}
+    written = {
+        split: write_questions(folder / questions_path(split), split, tables, canary, limit)
+        for split, tables in questions.items()
+    }
     with ExitStack() as stack:
         writers = {
-            split: stack.enter_context(ContextWriter(folder / contexts_path(split), canary)) for split in questions
+            split: stack.enter_context(ContextWriter(folder / contexts_path(split), canary, limit)) for split in written
         }
         for split, row in contexts:
             writers[split].write(row)
         for writer in writers.values():
-            writer.flush()
-        for split, table in questions.items():
-            with pq.ParquetWriter(folder / questions_path(split), table.schema, compression="zstd") as writer:
-                writer.write_table(table)
-                writer.add_key_value_metadata(canary)
-        question_digests = {split: content_digest(table) for split, table in questions.items()}
+            writer.flush()  # side by side
+    return written, {split: _entry(own, writers[split]) for split, own in written.items()}
+
+
+def _entry(questions: WrittenQuestions, contexts: ContextWriter) -> SplitEntry:
+    longest = questions.figures.context_tokens
     return {
-        split: {
-            "questions": table.num_rows,
-            "shared_contexts": writers[split].count,
-            "personas": pc.count_distinct(table["persona_id"]).as_py(),
-            "max_context_length_in_tokens": pc.max(table["context_length_in_tokens"]).as_py(),
-            "digests": {"benchmark": question_digests[split], "shared_contexts": writers[split].digest.hexdigest()},
-            "num_bytes": {"benchmark": table.nbytes, "shared_contexts": writers[split].num_bytes},
-        }
-        for split, table in questions.items()
+        "questions": questions.figures.questions,
+        "shared_contexts": contexts.count,
+        "personas": questions.figures.personas,
+        "max_context_length_in_tokens": int(longest.greatest) if longest else 0,
+        "digests": {"benchmark": questions.digest, "shared_contexts": contexts.digest.hexdigest()},
+        "num_bytes": {"benchmark": questions.num_bytes, "shared_contexts": contexts.num_bytes},
     }
 
 
-def _manifest(folder: Path, splits: dict[str, SplitEntry], source: Source, told: OptionalEntries) -> Manifest:
-    first = next(iter(splits))
+def _manifest(
+    folder: Path, splits: dict[str, SplitEntry], question_schema: pa.Schema, source: Source, told: OptionalEntries
+) -> Manifest:
     return {
         "format": "personamem",
         "schema_version": SCHEMA_VERSION,
@@ -162,16 +173,25 @@ def _manifest(folder: Path, splits: dict[str, SplitEntry], source: Source, told:
         "tokenizer": TOKENIZER,
         "canary": CANARY,
         **told,
-        "features": {
-            "benchmark": features_of(pq.read_schema(folder / questions_path(first))),
-            "shared_contexts": features_of(pq.read_schema(folder / contexts_path(first))),
-        },
+        "features": {"benchmark": features_of(question_schema), "shared_contexts": features_of(CONTEXT_SCHEMA)},
         "splits": splits,
-        "files": {
-            f"data/{path.name}": {"bytes": path.stat().st_size, "sha256": file_digest(path)}
-            for path in sorted((folder / "data").iterdir())
-        },
+        "files": _file_entries(folder, splits),
     }
+
+
+def _file_entries(folder: Path, splits: Iterable[str]) -> dict[str, FileEntry]:
+    entries: dict[str, FileEntry] = {
+        f"data/{path.name}": {"bytes": path.stat().st_size, "sha256": file_digest(path)}
+        for path in sorted((folder / "data").iterdir())
+    }
+    for split in splits:
+        names = table_files(entries, "shared_contexts", split)
+        for name in names if len(names) > 1 else ():
+            metadata = pq.read_metadata(folder / name)
+            spans = [persona_span(metadata.row_group(i)) for i in range(metadata.num_row_groups)]
+            ends = [end for span in spans if span for end in span]
+            entries[name]["personas"] = [min(ends), max(ends)]
+    return entries
 
 
 def _check_out(out: Path) -> None:

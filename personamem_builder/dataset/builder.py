@@ -16,9 +16,9 @@ from datasets.packaged_modules.parquet.parquet import Parquet
 
 from generation.errors import UserError
 from personamem_builder.dataset.contexts import ContextStore, open_contexts
-from personamem_builder.dataset.folder import contexts_path, splits_in
+from personamem_builder.dataset.folder import splits_in
 from personamem_builder.dataset.locate import remote_contexts
-from personamem_builder.hub.download import HubFile, download_files
+from personamem_builder.hub.download import HubFile, download_contexts
 from personamem_builder.schema import Message
 
 FORMAT_TYPE: Final = "personamem"
@@ -64,7 +64,7 @@ def _contexts(folder: str, splits: tuple[str, ...]) -> ContextStore:
 
 @functools.cache
 def _fetched(repo_id: str, commit: str, splits: tuple[str, ...]) -> Path:
-    return download_files(repo_id, commit, map(contexts_path, splits))
+    return download_contexts(repo_id, commit, splits)
 
 
 class FolderName(str):
@@ -85,21 +85,19 @@ class _Join:
     def __init__(self, folder: str, split: str) -> None:
         self._folder = folder
         self._split = split
-        self._seen: set[str] = set()
-        self._remote: HubFile | None = None
+        self._seen: dict[str, int] = {}
+        self._remote: tuple[HubFile, ...] = ()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, list[Message]]:
-        return {"context": self._store(row["shared_context_id"]).messages(*(row[name] for name in _KEY))}
+        return {"context": self._store(row).messages(*(row[name] for name in _KEY))}
 
-    def _store(self, shared_context_id: str) -> ContextStore:
+    def _store(self, row: Mapping[str, Any]) -> ContextStore:
         place = _HUB.match(self._folder)
         if place is None:
             return open_contexts(Path(self._folder))
-        if shared_context_id not in self._seen:
-            self._seen.add(shared_context_id)
+        if row["shared_context_id"] not in self._seen:
+            self._seen[row["shared_context_id"]] = row["persona_id"]
             self._remote = remote_contexts(place["repo_id"], place["commit"], self._split, self._seen)
-        if self._remote is None:
-            return _contexts(self._folder, (self._split,))
         return open_contexts(_fetched(place["repo_id"], place["commit"], ()), self._remote)
 
 

@@ -6,6 +6,7 @@ The texts are looked at when they are read, see `contexts`.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from personamem_builder.dataset.contexts import reading_parquet
+from personamem_builder.dataset.parquet_reading import reading_parquet
 from personamem_builder.dataset.tables import (
     SHOWN,
     TableFaults,
@@ -33,7 +34,7 @@ _SESSIONS: Final = ("session_starts", "session_topics", "session_dates")
 class ContextIndex(NamedTuple):
     """What the questions are held against: id, persona and number of messages of each context.
 
-    `faults` says in words what is wrong with the file.
+    `faults` says in words what is wrong with the files.
     """
 
     ids: pa.Array
@@ -42,18 +43,33 @@ class ContextIndex(NamedTuple):
     faults: tuple[str, ...]
 
 
-def context_index(path: Path) -> ContextIndex:
-    """Return what the shared contexts of a file are, without their texts.
+def context_index(paths: Sequence[Path]) -> ContextIndex:
+    """Return what the shared contexts of a split are, given its files, without their texts.
 
     Raises:
-        UserError: The file cannot be read, or lacks columns.
+        UserError: A file cannot be read, or lacks columns.
     """
-    stat = path.stat()
-    return _index(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns))
+    stats = [path.stat() for path in paths]
+    return _index(tuple(paths), tuple((stat.st_ino, stat.st_size, stat.st_mtime_ns) for stat in stats))
 
 
 @functools.lru_cache(maxsize=8)
-def _index(path: Path, _file: tuple[int, int, int]) -> ContextIndex:
+def _index(paths: tuple[Path, ...], _files: tuple[tuple[int, int, int], ...]) -> ContextIndex:
+    read = [_read(path) for path in paths]
+    whole = pa.concat_tables([table for table, _ in read]).combine_chunks()
+    lines = [line for _, faults in read for line in faults]
+    again, first = repeated(whole["shared_context_id"]), 0
+    for path, (table, _) in zip(paths, read, strict=True):
+        faults = TableFaults(path, table)
+        faults.where("shared_context_id", again.slice(first, len(table)), "stands in an earlier row too")
+        lines += faults.lines
+        first += len(table)
+    ids, personas, lengths = map(one_chunk, whole.columns)
+    return ContextIndex(ids, personas, lengths, tuple(lines))
+
+
+def _read(path: Path) -> tuple[pa.Table, list[str]]:
+    """Return id, persona and number of messages of the contexts of a file, and its faults."""
     with reading_parquet(path):
         with pq.ParquetFile(path, memory_map=True) as file:
             check_form(path, file, CONTEXT_SCHEMA, {})
@@ -77,15 +93,15 @@ def _index(path: Path, _file: tuple[int, int, int]) -> ContextIndex:
                 lengths = pc.list_value_length(table["messages"])
                 parts.append(
                     pa.table(
-                        {"id": plain(table["shared_context_id"]), "persona": table["persona_id"], "length": lengths}
+                        {
+                            "shared_context_id": plain(table["shared_context_id"]),
+                            "persona_id": table["persona_id"],
+                            "messages": lengths,
+                        }
                     )
                 )
                 first += len(table)
-    whole = pa.concat_tables(parts).combine_chunks()
-    faults = TableFaults(path, whole.rename_columns(["shared_context_id", "persona_id", "messages"]))
-    faults.where("shared_context_id", repeated(whole["id"]), "stands in an earlier row too")
-    ids, personas, lengths = map(one_chunk, whole.columns)
-    return ContextIndex(ids, personas, lengths, (*lines, *faults.lines))
+    return pa.concat_tables(parts), lines
 
 
 def _has_no_nulls(group: Any, leaf: str) -> bool:

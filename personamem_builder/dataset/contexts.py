@@ -1,25 +1,33 @@
 """Shared contexts of a dataset folder, read one at a time.
 
-A row group of their file holds the contexts of some personas, each distinct text of them once, in a dictionary. Read as
-a dictionary it takes the memory of these texts, however many contexts repeat them. The file may lie elsewhere, such as
-on the Hub: of it, too, only the row groups in question are read.
+A row group of their files holds the contexts of some personas, each distinct text of them once, in a dictionary. Read
+as a dictionary it takes the memory of these texts, however many contexts repeat them. The files may lie elsewhere, such
+as on the Hub: of them, too, only the row groups in question are read.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from threading import Lock
-from typing import BinaryIO, Final, Protocol
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
+from personamem_builder.dataset.context_places import (
+    ContextPlaces,
+    Place,
+    RemoteFile,
+    open_contexts_file,
+    read_ids,
+)
+from personamem_builder.dataset.folder import context_files, missing_files
+from personamem_builder.dataset.parquet_reading import AGAIN, reading_parquet
+from personamem_builder.manifest import read_manifest
 from personamem_builder.schema import CONTEXT_SCHEMA, ContextRow, Message
 
 _KEPT: Final = 2
@@ -28,74 +36,37 @@ _KEPT: Final = 2
 GROUPS_KEPT: Final = 4
 """Row groups kept, of about 32 MiB of text at most (see `build.contexts_parquet`): shuffled questions are cheap too."""
 
-_TEXTS: Final = ("messages.list.element.content",)
+_STARTS_KEPT: Final = 64
+"""Row groups of which the starts of sessions are kept, some numbers each."""
 
 MAX_CONTEXT_BYTES: Final = 256 * 2**20
 """Bytes of the texts of one context, repeats counted: some fifty times those of a million tokens."""
-
-AGAIN: Final = "build, import or download the dataset again"
-"""What to do about damaged data."""
-
-_UNREADABLE: Final = (OSError, pa.ArrowException, UnicodeDecodeError, OverflowError)
-"""What `pyarrow` raises on bytes that are no Parquet, or no UTF-8."""
-
-
-@contextmanager
-def reading_parquet(name: object) -> Iterator[None]:
-    """Name the file that cannot be read in the block.
-
-    Raises:
-        UserError: It cannot.
-    """
-    try:
-        yield
-    except _UNREADABLE as error:
-        reason = (getattr(error, "strerror", None) or str(error) or type(error).__name__).strip().splitlines()[0]
-        raise UserError(f"{name} cannot be read: {reason}", AGAIN) from error
-
-
-class RemoteFile(Protocol):
-    """A file of shared contexts that is not on this machine, equal to those with the same content."""
-
-    def __hash__(self) -> int:
-        """Return the same for equal ones."""
-
-    def open(self) -> BinaryIO:
-        """Open the file."""
 
 
 class ContextStore:
     """Resolves `(shared_context_id, end_index)` to messages, with the texts of a few row groups in memory.
 
     Args:
-        folder: A dataset folder, whose `data/shared_contexts_*.parquet` are searched by id and else not read.
-        remote: A file to read in place of these.
+        folder: A dataset folder, whose files of shared contexts are searched by id and else not read.
+        remote: Files to read in place of these.
     """
 
-    def __init__(self, folder: Path, remote: RemoteFile | None = None) -> None:
+    def __init__(self, folder: Path, remote: Sequence[RemoteFile] = ()) -> None:
         self.folder = folder
-        sources = [remote.open()] if remote else context_files(folder)
-        with self._reading():
-            self._files = [_open_file(source) for source in sources]
-        self._place: dict[str, tuple[pq.ParquetFile, int, int]] = {}
-        self._unsearched = iter([(file, group) for file in self._files for group in range(file.num_row_groups)])
-        self._lock = Lock()
+        files = [] if remote else _all_files(folder)
+        self._absent = [path for path in files if not path.is_file()]
+        self.places = ContextPlaces(folder, remote or [path for path in files if path.is_file()])
         self._decoded = functools.lru_cache(maxsize=_KEPT)(self._decode)
-        self._group = functools.lru_cache(maxsize=GROUPS_KEPT)(_read_messages)
-        self._starts = functools.cache(_read_starts)
+        self._group = functools.lru_cache(maxsize=GROUPS_KEPT)(self._read_group)
+        self._starts = functools.lru_cache(maxsize=_STARTS_KEPT)(self._read_group_starts)
 
-    @property
-    def num_groups(self) -> int:
-        """How many row groups there are."""
-        return sum(file.num_row_groups for file in self._files)
-
-    def count_groups(self, shared_context_ids: Iterable[str]) -> int:
-        """Return in how many row groups some contexts are.
+    def groups_of(self, owners: Mapping[str, int]) -> set[tuple[int, int]]:
+        """Return the row groups that hold some contexts, given with their personas; by file, and number in it.
 
         Raises:
-            UserError: The folder lacks one of the contexts.
+            UserError: The files lack one of the contexts.
         """
-        return len({self._find(key)[:2] for key in shared_context_ids})
+        return {self._find(key, persona)[:2] for key, persona in owners.items()}
 
     def messages(self, shared_context_id: str, end_index: int) -> list[Message]:
         """Return `messages[:end_index]` of a context, as objects of the caller's own.
@@ -112,7 +83,7 @@ class ContextStore:
             UserError: The folder has no such context.
         """
         file, group, row = self._find(shared_context_id)
-        with self._reading():
+        with self.places.reading(file):
             return self._starts(file, group)[row]
 
     def batch(self, keys: Sequence[tuple[str, int]]) -> list[list[Message]]:
@@ -128,26 +99,24 @@ class ContextStore:
 
     def _decode(self, shared_context_id: str) -> list[Message]:
         file, group, row = self._find(shared_context_id)
-        with self._reading():
+        with self.places.reading(file):
             return _messages(self._group(file, group), row)
 
-    def _reading(self) -> AbstractContextManager[None]:
-        return reading_parquet(f"{self.folder}: the file of shared contexts")
+    def _read_group(self, file: int, group: int) -> pa.ChunkedArray:
+        return _read_messages(self.places.file(file), group)
 
-    def _find(self, shared_context_id: str) -> tuple[pq.ParquetFile, int, int]:
-        with self._lock:
-            while shared_context_id not in self._place:
-                file, group = next(self._unsearched, (None, 0))
-                if file is None:
-                    raise UserError(
-                        f"{self.folder} has no shared context {shared_context_id}",
-                        "the folder was changed after its questions were loaded, or lacks the contexts of a split: "
-                        "load the dataset again",
-                    )
-                with self._reading():
-                    ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
-                self._place |= {key: (file, group, row) for row, key in enumerate(ids)}
-            return self._place[shared_context_id]
+    def _read_group_starts(self, file: int, group: int) -> list[list[int]]:
+        return _read_starts(self.places.file(file), group)
+
+    def _find(self, shared_context_id: str, persona: int | None = None) -> Place:
+        if place := self.places.find(shared_context_id, persona):
+            return place
+        absent = f": {missing_files(self._absent)}" if self._absent else ""
+        raise UserError(
+            f"{self.folder} has no shared context {shared_context_id}{absent}",
+            "the folder was changed after its questions were loaded, or lacks the contexts of a split: "
+            "load the dataset again",
+        )
 
 
 def _cut(messages: list[Message], shared_context_id: str, end_index: int) -> list[Message]:
@@ -160,16 +129,21 @@ def _cut(messages: list[Message], shared_context_id: str, end_index: int) -> lis
     return messages[:end_index]
 
 
-def iter_contexts(path: Path) -> Iterator[ContextRow]:
-    """Yield the rows of a file of shared contexts.
+def iter_contexts(*paths: Path) -> Iterator[ContextRow]:
+    """Yield the rows of files of shared contexts, in order.
 
     One context is decoded at a time; the distinct texts of one row group are in memory.
 
     Raises:
-        UserError: It cannot be read, or its texts are damaged.
+        UserError: A file cannot be read, or its texts are damaged.
     """
+    for path in paths:
+        yield from _contexts_of(path)
+
+
+def _contexts_of(path: Path) -> Iterator[ContextRow]:
     with reading_parquet(path):
-        file = _open_file(path)
+        file = open_contexts_file(path)
     for group in range(file.num_row_groups):
         with reading_parquet(path):
             table = _validated(file.read_row_group(group))
@@ -182,51 +156,25 @@ def iter_contexts(path: Path) -> Iterator[ContextRow]:
             yield row
 
 
-def read_context(path: Path, shared_context_id: str) -> ContextRow:
-    """Return one row of a file of shared contexts.
+def read_context(paths: Sequence[Path], shared_context_id: str) -> ContextRow:
+    """Return one row of the files of shared contexts of a split.
 
     Raises:
-        UserError: The file cannot be read, its texts are damaged, or it lacks the context.
+        UserError: A file cannot be read, the texts are damaged, or the files lack the context.
     """
-    with reading_parquet(path):
-        file = _open_file(path)
-        for group in range(file.num_row_groups):
-            ids = file.read_row_group(group, columns=["shared_context_id"]).column(0).to_pylist()
-            if shared_context_id in ids:
-                table = _validated(file.read_row_group(group).slice(ids.index(shared_context_id), 1))
-                row: ContextRow = table.drop_columns(["messages"]).to_pylist()[0]
-                row["messages"] = _messages(table.column("messages"), 0)
-                _refuse_nulls(row)
-                return row
-    raise UserError(f"{path} has no context {shared_context_id}", AGAIN)
-
-
-def _open_file(source: Path | BinaryIO) -> pq.ParquetFile:
-    plain = pq.ParquetFile(source, memory_map=True)
-    found = plain.schema_arrow
-    for field in CONTEXT_SCHEMA:
-        if found.names.count(field.name) != 1:
-            raise pa.ArrowInvalid(f"it has {'two columns' if field.name in found.names else 'no column'} {field.name}")
-        if not fits(kind := found.field(field.name).type, field.type):
-            raise pa.ArrowInvalid(f"column {field.name} holds {kind}, not {field.type}")
-    return pq.ParquetFile(source, metadata=plain.metadata, memory_map=True, read_dictionary=_TEXTS)
-
-
-def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Say whether a type of Parquet holds the values of a schema's; how many bits it takes is left to the writer."""
-    types = pa.types
-    if types.is_list(wanted):
-        is_list = types.is_list(found) or types.is_large_list(found)
-        return is_list and not types.is_dictionary(found.value_type) and fits(found.value_type, wanted.value_type)
-    if types.is_struct(wanted):
-        inner = {field.name: field.type for field in found} if types.is_struct(found) else {}
-        return all(field.name in inner and fits(inner[field.name], field.type) for field in wanted)
-    if types.is_string(wanted):
-        if types.is_dictionary(found):
-            found = found.value_type
-        return bool(types.is_string(found) or types.is_large_string(found))
-    kinds: tuple[Callable[[pa.DataType], bool], ...] = (types.is_integer, types.is_floating, types.is_boolean)
-    return any(is_kind(found) and is_kind(wanted) for is_kind in kinds)
+    for path in paths:
+        with reading_parquet(path):
+            file = open_contexts_file(path)
+            for group in range(file.num_row_groups):
+                ids = read_ids(file, group)
+                if shared_context_id in ids:
+                    table = _validated(file.read_row_group(group).slice(ids.index(shared_context_id), 1))
+                    row: ContextRow = table.drop_columns(["messages"]).to_pylist()[0]
+                    row["messages"] = _messages(table.column("messages"), 0)
+                    _refuse_nulls(row)
+                    return row
+    more = f" and the {len(paths) - 1} files after it have" if len(paths) > 1 else " has"
+    raise UserError(f"{paths[0]}{more} no context {shared_context_id}", AGAIN)
 
 
 def _refuse_nulls(row: ContextRow) -> None:
@@ -279,20 +227,21 @@ def _texts(contents: pa.Array) -> list[str]:
     return [texts[index] for index in contents.indices.to_pylist()]
 
 
-def context_files(folder: Path) -> list[Path]:
-    """Return the Parquet files of a dataset folder that hold shared contexts."""
-    return sorted((folder / "data").glob("shared_contexts_*.parquet"))
+def _all_files(folder: Path) -> list[Path]:
+    """Return the files of a dataset that hold shared contexts; they need not be here."""
+    return [path for split in read_manifest(folder)["splits"] for path in context_files(folder, split)]
 
 
-def open_contexts(folder: Path, remote: RemoteFile | None = None) -> ContextStore:
-    """Return the store of a folder, or of a `remote` file, opened once for as long as its files stay the same."""
-    stats = [] if remote else [path.stat() for path in context_files(folder)]
+def open_contexts(folder: Path, remote: tuple[RemoteFile, ...] = ()) -> ContextStore:
+    """Return the store of a folder, or of `remote` files, opened once for as long as its files stay the same."""
+    # Not those that the manifest names: this is asked row by row.
+    stats = [] if remote else [path.stat() for path in sorted((folder / "data").glob("shared_contexts_*.parquet"))]
     return _open(folder, remote, tuple((s.st_ino, s.st_size, s.st_mtime_ns) for s in stats), os.getpid())
 
 
 @functools.lru_cache(maxsize=4)
 def _open(
-    folder: Path, remote: RemoteFile | None, _files: tuple[tuple[int, int, int], ...], _process: int
+    folder: Path, remote: tuple[RemoteFile, ...], _files: tuple[tuple[int, int, int], ...], _process: int
 ) -> ContextStore:
     # Keyed by process too: open files must not be shared with forked workers.
     return ContextStore(folder, remote)

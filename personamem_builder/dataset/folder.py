@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from generation.errors import UserError
 from generation.files import file_digest, json_digest
-from personamem_builder.manifest import ConfigName, Manifest, SplitEntry, data_files, read_manifest
+from personamem_builder.manifest import Manifest, SplitEntry, read_manifest
+from personamem_builder.table_files import CONFIGS, ConfigName, data_files, table_files
 
 AUDIT: Final = "audit.json"
+
+_AGAIN: Final = "build, import or download the dataset again"
 
 _superseded: set[str] = set()
 """What has been warned about in this process."""
@@ -25,21 +28,44 @@ class SupersededWarning(UserWarning):
     """A dataset is loaded that another version has taken the place of."""
 
 
-def questions_path(split: str) -> str:
-    """Return where the questions of a split lie, relative to the dataset folder."""
-    return f"data/questions_{split}.parquet"
+def question_files(folder: Path, split: str) -> list[Path]:
+    """Return the files of the questions of a split, in order, as the manifest has them; they need not be there.
+
+    Raises:
+        UserError: There is no manifest, it has faults, or the dataset lacks the split.
+    """
+    return _files(folder, split, "benchmark")
 
 
-def contexts_path(split: str) -> str:
-    """Return where the shared contexts of a split lie, relative to the dataset folder."""
-    return f"data/shared_contexts_{split}.parquet"
+def context_files(folder: Path, split: str) -> list[Path]:
+    """Return the files of the shared contexts of a split, as `question_files`."""
+    return _files(folder, split, "shared_contexts")
 
 
-CONFIGS: Final[Mapping[ConfigName, Callable[[str], str]]] = {
-    "benchmark": questions_path,
-    "shared_contexts": contexts_path,
-}
-"""The two tables, the default one first, and where the file of a split lies."""
+def _files(folder: Path, split: str, config: ConfigName) -> list[Path]:
+    manifest = read_manifest(folder)
+    check_split(manifest, split, folder)
+    return [folder / name for name in table_files(manifest["files"], config, split)]
+
+
+def check_parts(folder: Path) -> None:
+    """Raise if of a table that is several files some are there and others are not.
+
+    Raises:
+        UserError: So it is; the first such table is named.
+    """
+    manifest = read_manifest(folder)
+    for split in manifest["splits"]:
+        for config in CONFIGS:
+            files = [folder / name for name in table_files(manifest["files"], config, split)]
+            absent = [path for path in files if not path.is_file()]
+            if absent and len(absent) < len(files):
+                raise UserError(f"{missing_files(absent)}, of {len(files)} files of a table", _AGAIN)
+
+
+def missing_files(absent: Sequence[Path]) -> str:
+    """Say which files are missing."""
+    return f"{absent[0]} is missing" if len(absent) == 1 else f"{absent[0]} and {len(absent) - 1} more are missing"
 
 
 def check_split(manifest: Manifest, split: str, folder: Path) -> None:
@@ -66,15 +92,31 @@ def dataset_digest(splits: Mapping[str, SplitEntry]) -> str:
     return json_digest({split: entry["digests"] for split, entry in splits.items()})
 
 
-def content_digest(table: pa.Table) -> str:
-    """Return the sha256 of a table's rows, as JSON with sorted keys, a line each.
+class ContentDigest:
+    """The sha256 of the rows of a table, as JSON with sorted keys, a line each.
 
-    Unlike the digest of a Parquet file it does not depend on the version of the library that wrote the file.
+    Unlike the digest of a Parquet file it does not depend on the version of the library that wrote the file, nor on how
+    many files the table is.
     """
-    digest = hashlib.sha256()
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def update(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add the next rows."""
+        for row in rows:
+            self._digest.update(json.dumps(row, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+
+    def hexdigest(self) -> str:
+        """Return the digest of all rows so far."""
+        return self._digest.hexdigest()
+
+
+def content_digest(table: pa.Table) -> str:
+    """Return the `ContentDigest` of a whole table."""
+    digest = ContentDigest()
     for batch in table.to_batches(max_chunksize=1000):
-        for row in batch.to_pylist():
-            digest.update(json.dumps(row, sort_keys=True, separators=(",", ":")).encode() + b"\n")
+        digest.update(batch.to_pylist())
     return digest.hexdigest()
 
 
@@ -97,10 +139,10 @@ def check_files(folder: Path, splits: Iterable[str]) -> None:
     Raises:
         UserError: They are not; all such files are named.
     """
-    if damaged := changed_files(folder, data_files(splits)):
+    if damaged := changed_files(folder, data_files(read_manifest(folder)["files"], splits)):
         raise UserError(
             f"{folder}: {', '.join(damaged)} {'is' if len(damaged) == 1 else 'are'} not as the manifest says",
-            "build, import or download the dataset again",
+            _AGAIN,
         )
 
 

@@ -111,6 +111,7 @@ def _folder(path: str, data_dir: str | None, revision: str | None) -> Path | Non
     from pathlib import Path
 
     from generation.errors import UserError
+    from personamem_builder.dataset.folder import check_parts
     from personamem_builder.dataset.locate import ENVIRONMENT, find_folder, resolve_data
     from personamem_builder.manifest import is_dataset_folder
     from personamem_builder.schema import SPLITS
@@ -127,6 +128,8 @@ def _folder(path: str, data_dir: str | None, revision: str | None) -> Path | Non
             f"load_dataset({path!r}): found no dataset folder in data_dir, in {ENVIRONMENT} or at ./{path}",
             "make one: personamem import-official FOLDER --out personamem; or name one: data_dir=FOLDER",
         )
+    if folder is not None:
+        check_parts(folder)
     return folder
 
 
@@ -135,7 +138,7 @@ def _is_ours(module: Any) -> bool:
 
     So nothing is asked of the Hub to find out: `datasets` reads the card of any dataset.
     """
-    from personamem_builder.dataset.folder import CONFIGS
+    from personamem_builder.table_files import CONFIGS, is_table_pattern
 
     if not str(module.builder_kwargs.get("base_path")).startswith("hf://"):
         return False
@@ -144,8 +147,9 @@ def _is_ours(module: Any) -> bool:
         files = configs.get(name, {}).get("data_files")
         if not isinstance(files, list) or not files:
             return False
-        if not all(isinstance(file, dict) and file.get("path") == place(str(file.get("split"))) for file in files):
-            return False
+        for file in files:
+            if not isinstance(file, dict) or not is_table_pattern(str(file.get("path")), place(str(file.get("split")))):
+                return False
     return True
 
 
@@ -175,7 +179,7 @@ def _cached(path: str, kwargs: dict[str, Any]) -> Path | None:
 
     from huggingface_hub import try_to_load_from_cache
 
-    from personamem_builder.dataset.folder import questions_path
+    from personamem_builder.dataset.folder import question_files
     from personamem_builder.hub.failures import hub_failures
     from personamem_builder.manifest import MANIFEST, is_dataset_folder, read_manifest
 
@@ -192,7 +196,8 @@ def _cached(path: str, kwargs: dict[str, Any]) -> Path | None:
         return None
     folder = Path(manifest).parent
     splits = read_manifest(folder)["splits"]
-    return folder if all((folder / questions_path(split)).exists() for split in splits) else None
+    files = (path for split in splits for path in question_files(folder, split))
+    return folder if all(path.exists() for path in files) else None
 
 
 def _files_digest(folder: Path) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
-from personamem_builder.dataset.check import read_questions
+import pyarrow as pa
+
+from personamem_builder.dataset.check import check_questions, iter_questions
 from personamem_builder.dataset.contexts import ContextStore
-from personamem_builder.dataset.folder import contexts_path, splits_in
+from personamem_builder.dataset.folder import splits_in
 from personamem_builder.dataset.locate import resolve_data, split_folder
 from personamem_builder.manifest import read_manifest
 from personamem_builder.schema import QuestionRow
@@ -41,11 +44,11 @@ def load_dataset(
     # Of a config other than the questions `datasets` reads all splits.
     splits = splits_in(None if "name" in kwargs else split, read_manifest(source.folder)["splits"])
     if source.hub is not None:
-        from personamem_builder.hub.download import download_files
+        from personamem_builder.hub.download import download_contexts
 
-        download_files(source.hub.repo_id, source.hub.commit, map(contexts_path, splits))
+        download_contexts(source.hub.repo_id, source.hub.commit, splits)
     for name in splits:
-        read_questions(source.folder, name)
+        check_questions(source.folder, name)
     return datasets.load_dataset(str(source.folder), split=split, **kwargs)
 
 
@@ -54,7 +57,7 @@ def iter_examples(
 ) -> Iterator[QuestionRow]:
     """Yield the question rows of a split in file order, each with its `context`.
 
-    Needs no cache on disk, and memory for the questions and about one context.
+    Needs no cache on disk, and memory for some questions and about one context.
 
     Args:
         split: Name of the split.
@@ -65,7 +68,14 @@ def iter_examples(
         UserError: There is no such dataset or split.
     """
     folder = split_folder(resolve_data(data, revision, splits=[split]), split)
+    check_questions(folder, split)
+    yield from with_contexts(folder, iter_questions(folder, split))
+
+
+def with_contexts(folder: Path, tables: Iterable[pa.Table]) -> Iterator[QuestionRow]:
+    """Yield the rows of question tables of a dataset folder, each with its `context`."""
     store = ContextStore(folder)
-    for row in read_questions(folder, split).to_pylist():
-        row["context"] = store.messages(row["shared_context_id"], row["end_index_in_shared_context"])
-        yield row
+    for table in tables:
+        for row in table.to_pylist():
+            row["context"] = store.messages(row["shared_context_id"], row["end_index_in_shared_context"])
+            yield row

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from generation.errors import UserError
 from personamem_builder.dataset.contexts import GROUPS_KEPT, open_contexts
-from personamem_builder.dataset.folder import check_split, contexts_path, warn_if_superseded
+from personamem_builder.dataset.folder import check_parts, check_split, warn_if_superseded
 from personamem_builder.manifest import is_dataset_folder, may_be_dataset, read_manifest
+from personamem_builder.table_files import table_files
 
 if TYPE_CHECKING:
     from personamem_builder.hub.download import HubFile
@@ -118,27 +119,31 @@ def hub_source(
     return source_of(folder, f"{repo_id}@{place.revision} on the Hub", place)
 
 
-def remote_contexts(repo_id: str, commit: str, split: str, shared_context_ids: Iterable[str]) -> HubFile | None:
-    """Return the file of shared contexts on the Hub, to be read in part, or None when it is here as a whole.
+def remote_contexts(repo_id: str, commit: str, split: str, owners: Mapping[str, int]) -> tuple[HubFile, ...]:
+    """Return the files of shared contexts on the Hub, to be read in part, or none when those needed are here.
 
-    It is downloaded as a whole, and verified, if as many of its row groups are needed as would not be kept in memory,
-    since these would be fetched again and again; or if all are.
+    What is needed are some contexts, given with their personas: so few files are looked into.
+
+    Files that hold one of the contexts are downloaded as a whole, and verified, if as many row groups are needed as
+    would not be kept in memory, since these would be fetched again and again; or if all are.
 
     Raises:
-        UserError: The Hub fails, or it has another file than the manifest speaks of.
+        UserError: The Hub fails, or it has other files than the manifest speaks of.
     """
     from personamem_builder.hub.download import HubFile, download_files
 
     folder = download_files(repo_id, commit, [])
-    name = contexts_path(split)
-    if not (folder / name).is_file():
-        entry = read_manifest(folder)["files"][name]
-        remote = HubFile(repo_id, commit, name, entry["bytes"], entry["sha256"])
+    files = read_manifest(folder)["files"]
+    names = table_files(files, "shared_contexts", split)
+    if not all((folder / name).is_file() for name in names):
+        remote = tuple(HubFile.of(repo_id, commit, name, files[name]) for name in names)
         store = open_contexts(folder, remote)
-        if store.count_groups(shared_context_ids) < min(store.num_groups, GROUPS_KEPT + 1):
+        groups = store.groups_of(owners)
+        if len(groups) <= GROUPS_KEPT and store.places.has_more_groups_than(len(groups)):
             return remote
-    download_files(repo_id, commit, [name])
-    return None
+        names = [names[number] for number in sorted({number for number, _ in groups})]
+    download_files(repo_id, commit, names)
+    return ()
 
 
 def split_folder(source: DataSource, split: str) -> Path:
@@ -168,8 +173,14 @@ def cache_folder() -> Path:
 
 
 def source_of(folder: Path, origin: str, hub: HubPlace | None = None) -> DataSource:
-    """Return a dataset folder as a source, with a warning if another version has taken its place."""
+    """Return a dataset folder as a source, with a warning if another version has taken its place.
+
+    Raises:
+        UserError: It is no dataset of ours, or a folder of the user's own lacks some files of a table.
+    """
     manifest = read_manifest(folder)
+    if hub is None:
+        check_parts(folder)
     warn_if_superseded(manifest, origin)
     return DataSource(folder, origin, manifest["digest"], hub)
 

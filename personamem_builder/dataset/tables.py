@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
-from personamem_builder.dataset.contexts import AGAIN, fits
+from personamem_builder.dataset.parquet_reading import AGAIN, fits
 
-MAX_ROWS: Final = 1_000_000
-"""Rows of a file: some hundred times those of the largest benchmark."""
+MAX_ROWS: Final = 10_000_000
+"""Rows of a file: more than one of half a gigabyte has."""
 
 MAX_VALUES: Final = 2**26
 """Values of a column in one row group, those in lists counted one by one."""

@@ -18,7 +18,6 @@ from lm_eval.api.task import ConfigurableTask
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from personamem_builder.dataset.contexts import ContextStore, open_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.locate import remote_contexts
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.instruction import OPTIONS, last_turn, wants_explanation
@@ -42,7 +41,7 @@ from personamem_builder.evaluation.window import (
     scores_no_loglikelihood,
     window_of,
 )
-from personamem_builder.hub.download import download_files
+from personamem_builder.hub.download import HubFile, download_contexts
 from personamem_builder.memory.conditions import Condition, condition_of
 from personamem_builder.policies import best_credit
 from personamem_builder.schema import Message, QuestionRow
@@ -112,6 +111,7 @@ class PersonaMemTask(ConfigurableTask):
         split = self.config.test_split
         self.source = find_source(metadata, split, self.config.task)
         whole, rows = read_rows(metadata, self.source, split, self.config.task)
+        self._owners = {row["shared_context_id"]: row["persona_id"] for row in whole}
         self.condition: Condition = (
             condition_of(metadata, whole, rows, self.source)
             if self.with_context
@@ -169,13 +169,15 @@ class PersonaMemTask(ConfigurableTask):
 
         A run on some of the questions reads from there only what it needs.
         """
-        hub, split, remote = self.source.hub, self.config.test_split, None
+        hub, split = self.source.hub, self.config.test_split
+        remote: tuple[HubFile, ...] = ()
         asked = [doc for _, doc in self.doc_iterator(limit=limit, samples=samples)]
         asks_all = limit is None and samples is None and self._shard is None
         if hub and (asks_all or self.condition.reads_whole_contexts):
-            download_files(hub.repo_id, hub.commit, [contexts_path(split)])
+            download_contexts(hub.repo_id, hub.commit, [split])
         elif hub:
-            remote = remote_contexts(hub.repo_id, hub.commit, split, {self.condition.context_id(doc) for doc in asked})
+            owners = {key: self._owners[key] for key in map(self.condition.context_id, asked)}
+            remote = remote_contexts(hub.repo_id, hub.commit, split, owners)
         self.config.metadata.update(self.condition.prepare(split, asked))
         return partial(open_contexts, self.source.folder, remote)
 

@@ -9,12 +9,13 @@ from typing import Any
 from generation.errors import UserError
 from personamem_builder.build.on_demand import data_or_official, fresh_source, recipe_of
 from personamem_builder.dataset.check import read_questions
-from personamem_builder.dataset.folder import changed_files, contexts_path, questions_path
+from personamem_builder.dataset.folder import changed_files
 from personamem_builder.dataset.locate import DataSource, hub_source, split_folder
 from personamem_builder.manifest import read_manifest
 from personamem_builder.memory.controls import Control, Full, SplitQuestions
 from personamem_builder.schema import QuestionRow
 from personamem_builder.subset import read_subset
+from personamem_builder.table_files import data_files
 
 _log = logging.getLogger("lm_eval.personamem")
 
@@ -71,7 +72,7 @@ def read_rows(
         UserError: A file was changed, or the split lacks questions of the subset.
     """
     folder = split_folder(source, split)
-    needed = [] if source.hub else [questions_path(split), contexts_path(split)]  # else verified already
+    needed = [] if source.hub else data_files(read_manifest(folder)["files"], [split])  # else verified already
     if changed := changed_files(folder, needed):
         raise UserError(f"{folder}: {', '.join(changed)} is not what the manifest says", "import or download it again")
     rows: list[QuestionRow] = read_questions(folder, split).to_pylist()

@@ -15,7 +15,8 @@ from generation.errors import UserError
 from generation.files import file_digest
 from generation.reading import as_model, read_json
 from personamem_builder.hub.failures import explain_hub_error, hub_failures
-from personamem_builder.manifest import MANIFEST, Listing, data_files
+from personamem_builder.manifest import MANIFEST, FileEntry, Listing
+from personamem_builder.table_files import data_files, table_files
 
 OFFICIAL_REPO_IDS: Final = ("bowen-upenn/PersonaMem", "bowen-upenn/PersonaMem-v1")
 """Both names of the official release in public reports, in the order in which they are tried."""
@@ -56,13 +57,19 @@ def download_dataset(
             f"{', '.join(listing['splits'])}",
             "choose one of these",
         )
-    wanted = data_files(splits)
-    names = [
-        name
-        for name in listing["files"]
-        if (not splits or name in wanted) and (contexts or not name.startswith("data/shared_contexts_"))
-    ]
+    names = data_files(listing["files"], splits) if splits else list(listing["files"])
+    if not contexts:
+        left = {name for split in listing["splits"] for name in table_files(listing["files"], "shared_contexts", split)}
+        names = [name for name in names if name not in left]
     return download_files(repo_id, folder.name, names)
+
+
+def download_contexts(repo_id: str, commit: str, splits: Iterable[str]) -> Path:
+    """Download the shared contexts of some splits of a dataset of ours, as `download_files`."""
+    folder = download_files(repo_id, commit, [])
+    files = _read_listing(folder, repo_id)["files"]
+    names = [name for split in splits for name in table_files(files, "shared_contexts", split)]
+    return download_files(repo_id, commit, names)
 
 
 def download_files(repo_id: str, commit: str, names: Iterable[str]) -> Path:
@@ -105,7 +112,7 @@ def download_files(repo_id: str, commit: str, names: Iterable[str]) -> Path:
 class HubFile:
     """A file of a dataset on the Hub, to be read in part; nothing of it is kept on this machine.
 
-    Size and digest are those that the manifest says.
+    Size, digest and the least and greatest persona whose contexts it holds are those that the manifest says.
     """
 
     repo_id: str
@@ -113,6 +120,13 @@ class HubFile:
     name: str
     size: int
     sha256: str
+    personas: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, repo_id: str, commit: str, name: str, entry: FileEntry) -> HubFile:
+        """Return a file as the manifest has it."""
+        personas = tuple(entry.get("personas", ()))
+        return cls(repo_id, commit, name, entry["bytes"], entry["sha256"], personas)
 
     def open(self) -> BinaryIO:
         """Open the file; each read asks the Hub for just these bytes.

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from generation.errors import UserError
 from personamem_builder.dataset.contexts import ContextStore, iter_contexts
-from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.dataset.folder import context_files
 from personamem_builder.dataset.locate import DataSource
 from personamem_builder.memory.controls import History
 from personamem_builder.memory.measures import retrievals_in_store, store_measures
@@ -73,7 +73,7 @@ class RetrievedMemories:
                 f"{lacking[0]}",
                 "finish it: the same `personamem memory run` goes on where it stopped",
             )
-        contexts: Iterator[Any] = iter_contexts(self._source.folder / contexts_path(split))
+        contexts: Iterator[Any] = iter_contexts(*context_files(self._source.folder, split))
         found = retrievals_in_store(store, rows, contexts)
         measured = summarise(found, store_measures(store, found))
         tainted = set(store.tainted)

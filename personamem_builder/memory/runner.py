@@ -13,7 +13,7 @@ from generation.parallel import process_pool
 from generation.progress import track
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.dataset.folder import context_files
 from personamem_builder.manifest import read_manifest
 from personamem_builder.memory.parallel import HistoryResult, HistoryTask, MakePool, walk_histories
 from personamem_builder.memory.registry import SystemSpec
@@ -98,7 +98,7 @@ def run_memory(
             or store.is_set_aside(context_id)
         }
         if open_:
-            rows_of_contexts: Iterator[Any] = iter_contexts(folder / contexts_path(split))
+            rows_of_contexts: Iterator[Any] = iter_contexts(*context_files(folder, split))
             wanted = (context for context in rows_of_contexts if context["shared_context_id"] in open_)
             if workers > 1 and spec.is_parallel:
                 walked = _walk_together(
@@ -185,7 +185,7 @@ def _by_context(store: MemoryStore) -> dict[str, tuple[list[SessionRecord], list
 def read_split(folder: Path, split: str) -> tuple[list[QuestionRow], list[ContextRow]]:
     """Return the questions and the shared contexts of a split."""
     rows: list[QuestionRow] = read_questions(folder, split).to_pylist()
-    contexts: list[Any] = list(iter_contexts(folder / contexts_path(split)))
+    contexts: list[Any] = list(iter_contexts(*context_files(folder, split)))
     return rows, contexts
 
 

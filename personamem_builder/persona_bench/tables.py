@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from generation.errors import UserError
-from personamem_builder.dataset.contexts import reading_parquet
+from personamem_builder.dataset.parquet_reading import reading_parquet
 
 _AGAIN = "import the posts again: personamem persona-bench import FILE --out persona_bench"
 

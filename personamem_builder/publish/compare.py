@@ -27,8 +27,9 @@ from generation.errors import UserError
 from generation.progress import track
 from personamem_builder.dataset.check import read_as_it_is
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import changed_files, contexts_path, questions_path
+from personamem_builder.dataset.folder import changed_files, context_files, question_files
 from personamem_builder.manifest import Manifest, read_manifest
+from personamem_builder.table_files import table_files
 
 VERSION: Final = r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
 """Matches MAJOR.MINOR.PATCH."""
@@ -223,29 +224,34 @@ def _compare_split(split: str, old: _Version, new: _Version) -> SplitChanges:
 
 
 def _compare_contexts(split: str, old: _Version, new: _Version) -> RowChanges:
-    name = contexts_path(split)
-    entries = (version.manifest["files"].get(name) for version in (old, new))
-    before, after = (entry and entry["sha256"] for entry in entries)
-    if before == after:  # the files were compared with them: there is nothing to read
+    if _files(old, split) == _files(new, split):  # they were compared with these: there is nothing to read
         return RowChanges((), (), {})
     return _compare_rows(_contexts(old, split), _contexts(new, split))
+
+
+def _files(version: _Version, split: str) -> list[str]:
+    """Return the digests of the files of contexts."""
+    if split not in version.manifest["splits"]:
+        return []
+    files = version.manifest["files"]
+    return [files[name]["sha256"] for name in table_files(files, "shared_contexts", split)]
 
 
 def _questions(version: _Version, split: str) -> _Rows:
     if split not in version.manifest["splits"]:
         return {}
     rows = read_as_it_is(version.folder, split).to_pylist()
-    return _by_id(rows, "question_id", version.folder / questions_path(split))
+    return _by_id(rows, "question_id", question_files(version.folder, split)[0])
 
 
 def _contexts(version: _Version, split: str) -> _Rows:
     if split not in version.manifest["splits"]:
         return {}
-    path = version.folder / contexts_path(split)
+    paths = context_files(version.folder, split)
     count = version.manifest["splits"][split]["shared_contexts"]
-    rows = track(iter_contexts(path), f"reading {path.name}", count)
+    rows = track(iter_contexts(*paths), f"reading contexts of {split}", count)
     digests: Iterator[_Row] = ({**_digests(row), "shared_context_id": row["shared_context_id"]} for row in rows)
-    return _by_id(digests, "shared_context_id", path)
+    return _by_id(digests, "shared_context_id", paths[0])
 
 
 def _by_id(rows: Iterable[_Row], key: str, path: Path) -> _Rows:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from personamem_builder.build.card import columns, statements
 from personamem_builder.build.front_matter import is_generated
-from personamem_builder.dataset.folder import CONFIGS
-from personamem_builder.manifest import ConfigName, Manifest
+from personamem_builder.manifest import Manifest
+from personamem_builder.table_files import CONFIGS, ConfigName, data_files, table_files, table_pattern
 
 
 def _cr(*names: str) -> dict[str, str]:
@@ -38,6 +38,7 @@ _CONTEXT: Final = {
 _TYPES: Final = {"string": "sc:Text", "bool": "sc:Boolean", "float32": "sc:Float"}  # the others are integers
 _KEYS: Final = {"benchmark": "question_id", "shared_contexts": "shared_context_id"}
 _TABLES: Final = {"benchmark": "questions", "shared_contexts": "shared_contexts"}
+_REPOSITORY: Final = "repository"
 _PAPER: Final = "https://arxiv.org/abs/2504.14225"
 
 _LICENSES: Final = {
@@ -53,8 +54,9 @@ _LICENSES: Final = {
 def croissant(manifest: Manifest) -> dict[str, Any]:
     """Return the Croissant 1.0 description of a release, with the RAI 1.0 properties.
 
-    There is a record set for each table of each split; that of the questions refers to that of the contexts. The
-    manifest is that of the release, with `repo_id`.
+    There is a record set for each table of each split; that of the questions refers to that of the contexts. A table of
+    several files is a file set in the repository; each file has its digest too. The manifest is that of the release,
+    with `repo_id`.
     """
     page = f"https://huggingface.co/datasets/{manifest['repo_id']}"
     tag = f"v{manifest['version']}"
@@ -80,7 +82,7 @@ def croissant(manifest: Manifest) -> dict[str, Any]:
             f"Responses at Scale, 2025, {_PAPER}; {manifest['repo_id']}, version {manifest['version']}."
         ),
         **_responsible(manifest),
-        "distribution": [_file(manifest, path, f"{page}/resolve/{tag}/{path}") for path in _paths(manifest)],
+        "distribution": _distribution(manifest, page, tag),
         "recordSet": [_records(manifest, split, config) for split in manifest["splits"] for config in CONFIGS],
     }
 
@@ -112,8 +114,38 @@ def _responsible(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _paths(manifest: Manifest) -> list[str]:
-    return [path(split) for split in manifest["splits"] for path in CONFIGS.values()]
+def _distribution(manifest: Manifest, page: str, tag: str) -> list[dict[str, Any]]:
+    paths = data_files(manifest["files"], manifest["splits"])
+    files = [_file(manifest, path, f"{page}/resolve/{tag}/{path}") for path in paths]
+    tables = [(config, split) for split in manifest["splits"] for config in CONFIGS]
+    if not (sets := [found for table in tables if (found := _file_set(manifest, *table))]):
+        return files
+    repository = {
+        "@type": "cr:FileObject",
+        "@id": _REPOSITORY,
+        "name": _REPOSITORY,
+        "description": "The repository on the Hugging Face Hub.",
+        "contentUrl": f"{page}/tree/{tag}",
+        "encodingFormat": "git+https",
+        "sha256": "https://github.com/mlcommons/croissant/issues/80",  # what the Hub writes: a repository has none
+    }
+    return [repository, *files, *sets]
+
+
+def _file_set(manifest: Manifest, config: ConfigName, split: str) -> dict[str, Any] | None:
+    """Return the file set of a table; None if it is one file."""
+    count = len(table_files(manifest["files"], config, split))
+    pattern = table_pattern(CONFIGS[config](split), count)
+    if count == 1:
+        return None
+    return {
+        "@type": "cr:FileSet",
+        "@id": pattern,
+        "name": pattern,
+        "containedIn": {"@id": _REPOSITORY},
+        "encodingFormat": "application/x-parquet",
+        "includes": pattern,
+    }
 
 
 def _file(manifest: Manifest, path: str, url: str) -> dict[str, Any]:
@@ -131,6 +163,8 @@ def _file(manifest: Manifest, path: str, url: str) -> dict[str, Any]:
 
 def _records(manifest: Manifest, split: str, config: ConfigName) -> dict[str, Any]:
     name = f"{_TABLES[config]}_{split}"
+    file_set = _file_set(manifest, config, split)
+    source = {"fileSet": {"@id": file_set["@id"]}} if file_set else {"fileObject": {"@id": CONFIGS[config](split)}}
     return {
         "@type": "cr:RecordSet",
         "@id": name,
@@ -138,7 +172,7 @@ def _records(manifest: Manifest, split: str, config: ConfigName) -> dict[str, An
         "description": f"The {_TABLES[config].replace('_', ' ')} of the split {split}.",
         "key": {"@id": f"{name}/{_KEYS[config]}"},
         "field": [
-            _field(name, feature, meaning, CONFIGS[config](split))
+            _field(name, feature, meaning, source)
             | (
                 {"references": {"field": {"@id": f"shared_contexts_{split}/shared_context_id"}}}
                 if config == "benchmark" and feature["name"] == "shared_context_id"
@@ -149,13 +183,13 @@ def _records(manifest: Manifest, split: str, config: ConfigName) -> dict[str, An
     }
 
 
-def _field(parent: str, feature: Mapping[str, Any], meaning: str, path: str) -> dict[str, Any]:
+def _field(parent: str, feature: Mapping[str, Any], meaning: str, files: Mapping[str, Any]) -> dict[str, Any]:
     """Return a field; a list is a repeated one, and a list of lists too, since Croissant 1.0 has no more to say."""
     kind: Any = feature.get("list", feature.get("dtype"))
     while isinstance(kind, Mapping):
         kind = kind.get("list", kind.get("dtype"))
     id_ = f"{parent}/{feature['name']}"
-    source = {"fileObject": {"@id": path}, "extract": {"column": feature["name"]}}
+    source = {**files, "extract": {"column": feature["name"]}}
     field = {
         "@type": "cr:Field",
         "@id": id_,

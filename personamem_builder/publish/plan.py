@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from generation.errors import UserError
 from generation.reading import decode, parse_json
 from personamem_builder.build.card import CARD
-from personamem_builder.dataset.folder import contexts_path, questions_path
 from personamem_builder.hub.repository import LOG_IN, FileDigests, Repository, file_digests
 from personamem_builder.hub.retries import patiently
 from personamem_builder.manifest import FORMAT, MANIFEST
 from personamem_builder.publish.explain import explained
+from personamem_builder.table_files import contexts_path, questions_path
 
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import RepoFile

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from generation.errors import UserError
-from generation.files import file_digest
 from personamem_builder.dataset.check import read_questions
-from personamem_builder.dataset.folder import is_whole, questions_path
+from personamem_builder.dataset.folder import changed_files, is_whole
 from personamem_builder.dataset.locate import ENVIRONMENT, cache_folder, find_folder, resolve_data
 from personamem_builder.manifest import may_be_dataset, read_manifest
 from personamem_builder.results.runs import Run
 from personamem_builder.schema import QuestionRow, option_letter
+from personamem_builder.table_files import table_files
 
 _OFFICIAL = "official"
 _GIVE = "name it: --data FOLDER, or --data ORG/NAME"
@@ -160,11 +160,8 @@ def _read(folder: Path, split: str) -> dict[str, QuestionRow]:
     manifest = read_manifest(folder)
     if split not in manifest["splits"]:
         return {}
-    name = questions_path(split)
-    path = folder / name
-    told = manifest["files"].get(name)
-    if told is None or not path.is_file() or file_digest(path) != told["sha256"]:
-        raise UserError(f"{path} is not what the manifest says", "import, build or download the dataset again")
+    for name in changed_files(folder, table_files(manifest["files"], "benchmark", split)):
+        raise UserError(f"{folder / name} is not what the manifest says", "import, build or download the dataset again")
     return {row["question_id"]: row for row in read_questions(folder, split).to_pylist()}
 
 

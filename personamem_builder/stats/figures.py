@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -80,44 +81,95 @@ def from_json(data: Mapping[str, Any]) -> SplitFigures:
 _SPREADS: Final = ("tokens_since_spread", "context_tokens", "filler_share")
 
 
-def describe_split(split: str, rows: Sequence[QuestionRow]) -> SplitFigures:
+def describe_split(split: str, rows: Iterable[QuestionRow]) -> SplitFigures:
     """Return the figures of a split; they come from its questions alone."""
-    types = Counter(row["question_type"] for row in rows)
-    shares = [
-        row["num_irrelevant_tokens"] / row["context_length_in_tokens"]
-        for row in rows
-        if row.get("context_length_in_tokens") and row.get("num_irrelevant_tokens") is not None
-    ]
-    return SplitFigures(
-        split=split,
-        questions=len(rows),
-        personas=len({row["persona_id"] for row in rows}),
-        contexts=len({row["shared_context_id"] for row in rows if row.get("shared_context_id")}),
-        types={name: types[name] for name in QUESTION_TYPES if types[name]},
-        topics=dict(Counter(row["topic"] for row in rows).most_common()),
-        sessions_since=_binned(rows, "distance_to_ref_in_blocks", session_bins(split)),
-        tokens_since=_binned(rows, "distance_to_ref_in_tokens", token_bins(split)),
-        tokens_since_spread=_spread(_values(rows, "distance_to_ref_in_tokens")),
-        context_tokens=_spread(_values(rows, "context_length_in_tokens")),
-        filler_share=_spread(shares),
-        updates={str(key): count for key, count in sorted(Counter(_values(rows, "updates_spanned")).items())},
-        tellings=dict(sorted(Counter(row["telling"] for row in rows if row.get("telling")).items())),
-    )
+    tally = SplitTally(split)
+    tally.update(rows)
+    return tally.figures()
 
 
-def _values(rows: Iterable[QuestionRow], column: str) -> list[int]:
-    """Return the values of a column of numbers, of those questions that have it."""
-    found = (row.get(column) for row in rows)
-    return [int(value) for value in found if isinstance(value, int | float)]
+class SplitTally:
+    """Counts the figures of a split as its questions come; of each only three numbers are kept."""
+
+    def __init__(self, split: str) -> None:
+        self._split = split
+        self._questions = 0
+        self._personas: set[int] = set()
+        self._contexts: set[str] = set()
+        self._types: Counter[str] = Counter()
+        self._topics: Counter[str] = Counter()
+        self._updates: Counter[int] = Counter()
+        self._tellings: Counter[str] = Counter()
+        self._sessions_since = _Binned(session_bins(split))
+        self._tokens_since = _Binned(token_bins(split))
+        self._tokens = array("q")
+        self._lengths = array("q")
+        self._shares = array("d")
+
+    def update(self, rows: Iterable[QuestionRow]) -> None:
+        """Count the next questions."""
+        for row in rows:
+            self._add(row)
+
+    def _add(self, row: QuestionRow) -> None:
+        self._questions += 1
+        self._personas.add(row["persona_id"])
+        if context := row.get("shared_context_id"):
+            self._contexts.add(context)
+        self._types[row["question_type"]] += 1
+        self._topics[row["topic"]] += 1
+        if telling := row.get("telling"):
+            self._tellings[telling] += 1
+        self._updates.update(_number(row, "updates_spanned"))
+        self._sessions_since.update(_number(row, "distance_to_ref_in_blocks"))
+        self._tokens_since.update(tokens := _number(row, "distance_to_ref_in_tokens"))
+        self._tokens.extend(tokens)
+        self._lengths.extend(_number(row, "context_length_in_tokens"))
+        length, fillers = row.get("context_length_in_tokens"), row.get("num_irrelevant_tokens")
+        if length and fillers is not None:
+            self._shares.append(fillers / length)
+
+    def figures(self) -> SplitFigures:
+        """Return the figures of the questions so far."""
+        return SplitFigures(
+            split=self._split,
+            questions=self._questions,
+            personas=len(self._personas),
+            contexts=len(self._contexts),
+            types={name: self._types[name] for name in QUESTION_TYPES if self._types[name]},
+            topics=dict(self._topics.most_common()),
+            sessions_since=self._sessions_since.counts(),
+            tokens_since=self._tokens_since.counts(),
+            tokens_since_spread=_spread(self._tokens),
+            context_tokens=_spread(self._lengths),
+            filler_share=_spread(self._shares),
+            updates={str(key): count for key, count in sorted(self._updates.items())},
+            tellings=dict(sorted(self._tellings.items())),
+        )
 
 
-def _binned(rows: Iterable[QuestionRow], column: str, bins: Bins) -> dict[str, int]:
-    """Return the questions in each bin, in order; none where no question has the column."""
-    counts = Counter(map(bins.of, _values(rows, column)))
-    return {label: counts[label] for label in bins.labels} if counts else {}
+class _Binned:
+    """Numbers counted in bins."""
+
+    def __init__(self, bins: Bins) -> None:
+        self._bins = bins
+        self._counts: Counter[str] = Counter()
+
+    def update(self, values: Iterable[int]) -> None:
+        self._counts.update(map(self._bins.of, values))
+
+    def counts(self) -> dict[str, int]:
+        """Return the counts in the order of the bins; none where there was no number."""
+        return {label: self._counts[label] for label in self._bins.labels} if self._counts else {}
 
 
-def _spread(values: Sequence[float]) -> Spread | None:
+def _number(row: QuestionRow, column: str) -> list[int]:
+    """Return the number in a column, if the question has it."""
+    value = row.get(column)
+    return [int(value)] if isinstance(value, int | float) else []
+
+
+def _spread(values: array[int] | array[float]) -> Spread | None:
     if not values:
         return None
-    return Spread(*np.percentile(values, (0, 25, 50, 75, 100)).tolist())
+    return Spread(*np.percentile(np.asarray(values), (0, 25, 50, 75, 100)).tolist())

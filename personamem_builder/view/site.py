@@ -15,7 +15,7 @@ import pyarrow as pa
 from generation.records import TELLINGS
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts, read_context
-from personamem_builder.dataset.folder import check_files, check_split, contexts_path
+from personamem_builder.dataset.folder import check_files, check_split, context_files
 from personamem_builder.dataset.tables import has_values
 from personamem_builder.manifest import read_manifest
 from personamem_builder.results.runs import Run
@@ -112,6 +112,7 @@ class Site:
             check_split(self._manifest, name, folder)
         check_files(folder, names)
         self.splits = [_read_split(folder, name) for name in names]
+        self._context_files = {name: context_files(folder, name) for name in names}
         ids = {split.name: set(split.questions["question_id"].to_pylist()) for split in self.splits}
         elsewhere = self._manifest["splits"].keys() - ids.keys()
         shown = [run for run in runs if run.split not in elsewhere]
@@ -132,7 +133,7 @@ class Site:
     def contexts(self) -> Iterator[tuple[str, bytes]]:
         """Yield the name and the content of the file of each context; one of them is in memory at a time."""
         for number, split in enumerate(self.splits):
-            for row in iter_contexts(self._folder / contexts_path(split.name)):
+            for row in iter_contexts(*self._context_files[split.name]):
                 if row["shared_context_id"] in split.contexts:  # one that no question is about cannot be opened
                     name = f"data/{number}/context-{split.contexts[row['shared_context_id']]}.js"
                     yield name, data_script(name, _context(row))
@@ -164,7 +165,7 @@ class Site:
         return data_script(name, [[one.answers.get(question_id) for question_id in ids] for one in answers])
 
     def _make_context_script(self, name: str, split: str, context_id: str) -> bytes:
-        return data_script(name, _context(read_context(self._folder / contexts_path(split), context_id)))
+        return data_script(name, _context(read_context(self._context_files[split], context_id)))
 
     def _answers_to(self, split: SiteSplit) -> list[RunAnswers]:
         return [one for one in self.answers if one.split == split.name]

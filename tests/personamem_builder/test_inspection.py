@@ -210,7 +210,7 @@ def with_ids(folder: Path, *ids: str) -> Path:
     row = inspected().question | {"shared_context_id": "c", "correct_answer": "(c)"} | counts
     context = {"shared_context_id": "c", "persona_id": 3, "num_tokens": 9} | inspected().context
     rows = [row | {"question_id": key} for key in ids]
-    questions = {"32k": pa.Table.from_pylist(rows, schema=QUESTION_SCHEMA)}
+    questions = {"32k": [pa.Table.from_pylist(rows, schema=QUESTION_SCHEMA)]}
     write_dataset(folder, questions, [("32k", context)], Source("a test", "", "mit", "1.0.0", "f"))
     return folder
 

@@ -14,9 +14,9 @@ from generation.errors import UserError
 from personamem_builder.audit.memory_reader import read_with_rules
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.memory.controls import SplitQuestions, WrongUser
 from personamem_builder.memory.measures import Excerpt
+from personamem_builder.table_files import contexts_path
 
 Row = dict[str, Any]
 

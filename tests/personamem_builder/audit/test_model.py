@@ -22,7 +22,7 @@ from personamem_builder.build.write import Source, write_dataset
 from personamem_builder.cli.audit import audit
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
+from personamem_builder.table_files import contexts_path
 
 PERSONAS = 10
 TYPES = ("recall_user_shared_facts", "suggest_new_ideas")
@@ -148,7 +148,7 @@ def lengthened(generated: Path, out: Path) -> Path:
     for row in rows:
         row["all_options"][row["answer_index"]] += " That is what you told me, and I have not forgotten a word of it."
     contexts = (("32k", row) for row in iter_contexts(generated / contexts_path("32k")))
-    questions = {"32k": pa.Table.from_pylist(rows, schema=table.schema)}
+    questions = {"32k": [pa.Table.from_pylist(rows, schema=table.schema)]}
     write_dataset(out, questions, contexts, Source("a leak", "", "mit", "1.0.0", "none"))
     return out
 
@@ -226,7 +226,7 @@ def test_a_model_is_asked_about_a_dataset_folder_and_splits_with_tasks(generated
         assert message in result.exception.message
     contexts = (("64k", row) for row in iter_contexts(generated / contexts_path("32k")))
     other = tmp_path / "other"
-    write_dataset(other, {"64k": read_questions(generated, "32k")}, contexts, Source("s", "", "mit", "1.0.0", "none"))
+    write_dataset(other, {"64k": [read_questions(generated, "32k")]}, contexts, Source("s", "", "mit", "1.0.0", "none"))
     result = invoke(other, *floor)
     assert isinstance(result.exception, UserError)
     assert "the tasks of the splits 32k, 128k, 1M" in result.exception.message

@@ -20,8 +20,8 @@ from personamem_builder.build.card import card_pictures, render_card, split_card
 from personamem_builder.build.front_matter import to_yaml
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.manifest import read_manifest
+from personamem_builder.table_files import contexts_path
 
 Manifest = dict[str, Any]
 

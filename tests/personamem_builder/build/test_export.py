@@ -84,7 +84,7 @@ def small(folder: Path, text: str = "What now?", **changes: Any) -> Path:
     context = {"shared_context_id": key, "persona_id": 0, "messages": messages, "session_starts": [0], "num_tokens": 9}
     context |= {"session_topics": [""], "session_dates": [""]}
     schema = pa.schema([*QUESTION_SCHEMA, *(field for field in OPTIONAL_QUESTION_FIELDS if field.name in changes)])
-    questions = {"32k": pa.Table.from_pylist([row], schema=schema)}
+    questions = {"32k": [pa.Table.from_pylist([row], schema=schema)]}
     write_dataset(folder, questions, [("32k", context)], Source("a test", "", "mit", "1.0.0", "f"))
     return folder
 

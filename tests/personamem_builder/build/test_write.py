@@ -68,7 +68,7 @@ def write(out: Path, text: str = "What now?") -> dict[str, Any]:
     questions = [question("c1", 2, text), question("c1", 3, text), question("c2", 3, text)]
     return write_dataset(
         out,
-        {"32k": pa.Table.from_pylist(questions, schema=QUESTION_SCHEMA)},
+        {"32k": [pa.Table.from_pylist(questions, schema=QUESTION_SCHEMA)]},
         [("32k", context(key)) for key in ("c1", "c2")],
         SOURCE,
     )

@@ -110,9 +110,9 @@ def test_rows_can_be_read_one_by_one(dataset_folder: Path) -> None:
     path = dataset_folder / "data" / "shared_contexts_32k.parquet"
     rows = pq.read_table(path).to_pylist()
     assert list(iter_contexts(path)) == rows
-    assert [read_context(path, row["shared_context_id"]) for row in rows] == rows
+    assert [read_context([path], row["shared_context_id"]) for row in rows] == rows
     with pytest.raises(UserError, match="no context nosuch"):
-        read_context(path, "nosuch")
+        read_context([path], "nosuch")
 
 
 @pytest.mark.parametrize("ask", ["messages", "batch", "session_starts"])

@@ -15,10 +15,10 @@ from lm_eval.tasks import TaskManager
 from generation.errors import UserError
 from generation.resources import data_dir
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.schema import Message, option_text
 from personamem_builder.subset import write_subset
+from personamem_builder.table_files import contexts_path
 
 
 class WordLM(LM):

@@ -13,11 +13,11 @@ import pytest
 
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
 from personamem_builder.memory.store import MemoryStore
 from personamem_builder.schema import option_texts
+from personamem_builder.table_files import contexts_path
 
 Row = dict[str, Any]
 

@@ -29,7 +29,6 @@ from personamem_builder.assemble.sizes import chosen_sizes
 from personamem_builder.build.from_run import build
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.memory.http import MemoryFault
 from personamem_builder.memory.mem0 import Mem0
@@ -37,6 +36,7 @@ from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
 from personamem_builder.memory.store import store_folder
 from personamem_builder.memory.system import Memory, Session
+from personamem_builder.table_files import contexts_path
 
 needs_mem0 = pytest.mark.skipif(
     find_spec("mem0") is None, reason="mem0ai is not installed: pip install 'personamem[mem0]'"

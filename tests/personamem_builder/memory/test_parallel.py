@@ -15,11 +15,11 @@ from loopback_memory import LoopbackMemory
 from generation.errors import UserError
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.memory.parallel import CRASHED
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
 from personamem_builder.memory.store import MemoryStore
+from personamem_builder.table_files import contexts_path
 
 FILES = ("sessions.jsonl", "questions.jsonl")
 

@@ -12,12 +12,12 @@ import small_memories
 from generation.errors import UserError
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
 from personamem_builder.memory.store import MemoryStore
 from personamem_builder.memory.system import Memory, Session
+from personamem_builder.table_files import contexts_path
 
 Row = dict[str, Any]
 

@@ -71,7 +71,7 @@ def written(tmp_path: Path) -> Callable[..., Path]:
 
     def write(content: Data, license: str = "mit", version: str = "1.2.3") -> Path:
         folder = tmp_path / str(next(numbers))
-        questions = {s: pa.Table.from_pylist(rows, schema=QUESTION_SCHEMA) for s, (rows, _) in content.items()}
+        questions = {s: [pa.Table.from_pylist(rows, schema=QUESTION_SCHEMA)] for s, (rows, _) in content.items()}
         contexts = ((split, row) for split, (_, rows) in content.items() for row in rows)
         write_dataset(folder, questions, contexts, Source("a test", "", license, version, f"{next(numbers)}"))
         return folder
@@ -179,7 +179,7 @@ def test_swapped_versions_swap_what_is_added_and_removed(
 ) -> None:
     folder = tmp_path_factory.mktemp("versions")
     for name, content in (("old", old), ("new", new)):
-        questions = {s: pa.Table.from_pylist(rows, schema=QUESTION_SCHEMA) for s, (rows, _) in content.items()}
+        questions = {s: [pa.Table.from_pylist(rows, schema=QUESTION_SCHEMA)] for s, (rows, _) in content.items()}
         contexts = ((split, row) for split, (_, rows) in content.items() for row in rows)
         write_dataset(folder / name, questions, contexts, Source("a test", "", "mit", "1.0.0", "f"))
     there, back = compare(folder / "old", folder / "new"), compare(folder / "new", folder / "old")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from small_parts import cut_dataset
 
 from personamem_builder.manifest import read_manifest
 from personamem_builder.publish.croissant import croissant
@@ -23,6 +24,12 @@ needs_mlcroissant = pytest.mark.skipif(
 def folder(generated: Path) -> Path:
     """A generated dataset folder; tests leave it as it is."""
     return generated
+
+
+@pytest.fixture(scope="module")
+def cut(generated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as tables of several files."""
+    return cut_dataset(generated, tmp_path_factory.mktemp("cut") / "personamem", 3000)
 
 
 def described(folder: Path, **more: Any) -> dict[str, Any]:
@@ -48,7 +55,22 @@ def test_files_are_those_of_the_tag_with_their_digests(folder: Path) -> None:
         assert files[path]["encodingFormat"] == "application/x-parquet"
 
 
-def test_every_reference_points_at_something_and_every_column_is_there(folder: Path) -> None:
+def test_a_table_of_several_files_is_a_file_set(cut: Path) -> None:
+    content = described(cut)
+    found = {node["@id"]: node for node in content["distribution"]}
+    assert {name for name in found if name.endswith(".parquet") and "*" not in name} == set(read_manifest(cut)["files"])
+    sets = {name: node for name, node in found.items() if node["@type"] == "cr:FileSet"}
+    assert len(sets) == 2
+    for records in content["recordSet"]:
+        [of] = {node["fileSet"]["@id"] for node in nodes(records) if "fileSet" in node}
+        matched = {path.relative_to(cut).as_posix() for path in cut.glob(sets[of]["includes"])}
+        assert matched == {name for name in read_manifest(cut)["files"] if name.startswith(f"data/{records['name']}-")}
+        assert found[sets[of]["containedIn"]["@id"]]["encodingFormat"] == "git+https"
+
+
+@pytest.mark.parametrize("kind", ["one file", "several files"])
+def test_every_reference_points_at_something_and_every_column_is_there(folder: Path, cut: Path, kind: str) -> None:
+    folder = cut if kind == "several files" else folder
     content = described(folder)
     defined = [node["@id"] for node in nodes(content) if "@type" in node and "@id" in node and "name" in node]
     assert len(defined) == len(set(defined))
@@ -56,7 +78,7 @@ def test_every_reference_points_at_something_and_every_column_is_there(folder: P
     assert referred <= set(defined)
     assert "shared_contexts_32k/shared_context_id" in referred
     for records in content["recordSet"]:
-        columns = pq.read_schema(folder / "data" / f"{records['@id']}.parquet").names
+        columns = pq.read_schema(next(folder.glob(f"data/{records['@id']}*"))).names
         assert [field["name"] for field in records["field"]] == columns
 
 
@@ -78,11 +100,13 @@ def test_what_to_know_before_using_it(folder: Path, dataset_folder: Path, kind: 
 
 
 @needs_mlcroissant
-@pytest.mark.parametrize("kind", ["generated", "imported"])
-def test_mlcroissant_validates_and_reads_it(folder: Path, dataset_folder: Path, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["generated", "imported", "several files"])
+def test_mlcroissant_validates_and_reads_it(
+    folder: Path, dataset_folder: Path, cut: Path, tmp_path: Path, kind: str
+) -> None:
     import mlcroissant
 
-    source = folder if kind == "generated" else dataset_folder
+    source = {"generated": folder, "imported": dataset_folder, "several files": cut}[kind]
     content = described(source)
     path = tmp_path / "croissant.json"
     path.write_text(json.dumps(content), encoding="utf-8")
@@ -91,6 +115,8 @@ def test_mlcroissant_validates_and_reads_it(folder: Path, dataset_folder: Path, 
     # A date would make two builds of the same data differ.
     assert all("datePublished" in warning for warning in issues.warnings)
 
+    if kind == "several files":
+        return  # it would fetch the repository
     for file in content["distribution"]:
         file["contentUrl"] = str(source / file["@id"])
     path.write_text(json.dumps(content), encoding="utf-8")

@@ -10,12 +10,12 @@ import pytest
 from small_results import DATE, first, right, write_lines, write_results
 
 from generation.errors import UserError
-from personamem_builder.dataset.folder import questions_path
 from personamem_builder.dataset.locate import cache_folder
 from personamem_builder.manifest import read_manifest
 from personamem_builder.report.floors import compute_floors
 from personamem_builder.report.question_columns import find_questions
 from personamem_builder.results.runs import Run, read_runs
+from personamem_builder.table_files import questions_path
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,7 @@ def make_folder(tmp_path_factory: pytest.TempPathFactory) -> MakeFolder:
         schema = pa.schema([*QUESTION_SCHEMA, *GENERATED_QUESTION_FIELDS])
         folder = tmp_path_factory.mktemp("made") / "personamem"
         source = Source("made by hand", "", "mit", "1.0.0", "none")
-        write_dataset(folder, {split: pa.Table.from_pylist(rows, schema=schema)}, [(split, context)], source)
+        write_dataset(folder, {split: [pa.Table.from_pylist(rows, schema=schema)]}, [(split, context)], source)
         return folder
 
     return make

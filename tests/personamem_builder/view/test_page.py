@@ -13,8 +13,8 @@ import pytest
 
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.results.runs import read_runs
+from personamem_builder.table_files import contexts_path
 from personamem_builder.view.server import address, make_server
 from personamem_builder.view.site import Site
 from personamem_builder.view.write import write_site

@@ -11,9 +11,9 @@ import pytest
 from generation.errors import UserError
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.dataset.folder import contexts_path
 from personamem_builder.results.runs import read_runs
 from personamem_builder.schema import option_text
+from personamem_builder.table_files import contexts_path
 from personamem_builder.view import site as site_module
 from personamem_builder.view.site import INDEX, PAGE_FILES, Site
 
