@@ -107,7 +107,7 @@ def repeat(base: str, folder: str, questions: int) -> None:
     ]
     write_dataset(
         Path(folder),
-        {SPLIT: pa.concat_tables(tables).slice(0, questions)},
+        {SPLIT: [pa.concat_tables(tables).slice(0, questions).combine_chunks()]},
         repeated(),
         Source(name="one dataset again and again", url="", license="mit", version="1.0.0", fingerprint=""),
     )
