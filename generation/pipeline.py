@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from generation.banks.load import Banks
 from generation.config import Config, Price
 from generation.errors import UserError
 from generation.history_records import History
 from generation.interruption import kept_if_interrupted
-from generation.llm.backends import OFFLINE, BackendName, make_backend, parse_backend
-from generation.llm.cache import ReplyCache
-from generation.llm.client import Account, Backend, Client, ReplyError
+from generation.llm.backends import OFFLINE, BackendName, parse_backend
+from generation.llm.client import Client, ReplyError
 from generation.llm.ledger import Ledger
 from generation.llm.offline.backend import OfflineBackend
 from generation.llm.offline.fillers.tables import digests as filler_digests
+from generation.llm.paid_models import ModelSettings, PaidModels
 from generation.llm.prices import known_prices
-from generation.parallel import calls_under_way, ordered_results, process_pool
+from generation.parallel import WorkerPool, Workers, calls_under_way, ordered_results, worker_pool
 from generation.progress import track
 from generation.prompts import template_digests
 from generation.question_plans import plan_questions
+from generation.ray_pool import RayCluster, RayPool, connected
 from generation.records import Filler, Persona, Question, Record, Session
 from generation.stages.fillers import filler_tasks, write_filler
 from generation.stages.histories import draw_history, write_history
@@ -34,12 +34,8 @@ from generation.stages.questions import write_question
 from generation.stages.sessions import session_tasks, write_session
 from generation.store import FORMAT_VERSION, FailedItem, RunStore
 
-ATTEMPTS: Final = 3
-"""Conversations that are begun with a language model before an item is given up."""
-REPLIES: Final = "replies.sqlite"
-"""Where a run keeps the replies that were paid for."""
-LEDGER: Final = "ledger.jsonl"
-"""Where a run writes down its paid calls."""
+if TYPE_CHECKING:
+    from generation.llm.desk import Desk
 
 _AHEAD: Final = 8  # tasks that each worker may be ahead of the writing
 _OTHER_TEMPLATES: Final = (
@@ -68,6 +64,11 @@ class RunInputs(NamedTuple):
     def backend_of(self, stage: str) -> BackendName:
         """Return the backend of a stage."""
         return parse_backend(self.stage_backends.get(stage, self.backend))
+
+    def models(self) -> tuple[BackendName, ...]:
+        """Return the language models that are asked, the reader among them."""
+        names = [*map(self.backend_of, STAGES), *([parse_backend(self.reader)] if self.reader else [])]
+        return tuple(name for name in dict.fromkeys(names) if not name.is_offline)
 
     def client(self) -> Client:
         """Return a client of the offline backend."""
@@ -171,7 +172,7 @@ class Generated(NamedTuple):
     ledger: Ledger | None = None
 
 
-def generate(work: RunInputs, store: RunStore, workers: int = 1, budget: float | None = None) -> Generated:
+def generate(work: RunInputs, store: RunStore, workers: Workers = 1, budget: float | None = None) -> Generated:
     """Make a run, or finish one that was interrupted; its calls cost at most the budget, in US dollars.
 
     Each stage file grows in one fixed order, whatever the number of workers, so that what a kill leaves is a prefix
@@ -207,54 +208,47 @@ def _told(pairs: Sequence[tuple[Persona, History]], store: RunStore) -> set[str]
 class _Runner:
     """Runs stages one after another, in this process or in several."""
 
-    def __init__(self, work: RunInputs, store: RunStore, workers: int, budget: float | None) -> None:
+    def __init__(self, work: RunInputs, store: RunStore, workers: Workers, budget: float | None) -> None:
         self._work = work
         self._store = store
         self._workers = workers
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: WorkerPool | None = None
+        self._models: PaidModels | Desk | None = None
+        self._askers: RayPool | None = None
         self.ledger: Ledger | None = None
         self.counts: dict[str, int] = {}
         self.failures: list[FailedItem] = []
-        names = {stage: work.backend_of(stage) for stage in STAGES}
-        readers = [parse_backend(work.reader)] if work.reader else []
-        asked = [name.model for name in (*names.values(), *readers) if not name.is_offline]
+        names = work.models()
+        asked = [name.model for name in names]
+        self._settings = ModelSettings(store.folder.absolute(), names, work.config.llm, work.prices(asked), budget)
         if budget is not None or asked:
-            self.ledger = Ledger(store.folder / LEDGER, work.prices(asked), budget)
+            self.ledger = self._settings.ledger()
             self.ledger.require_prices(asked)
-        # Stages share a model: a local one is large, and an endpoint counts requests whoever sends them.
-        backends = {
-            name: make_backend(name, work.config, work.banks)
-            for name in {*names.values(), *readers}
-            if not name.is_offline
-        }
-        self._open = ExitStack()
-        self._replies = self._open.enter_context(ReplyCache(store.folder / REPLIES)) if asked else None
-        self._clients = {stage: self._client(stage, name, backends) for stage, name in names.items()}
-
-    def _client(self, stage: str, name: BackendName, backends: Mapping[BackendName, Backend]) -> Client:
-        if name.is_offline:
-            return self._work.client()
-        reader = self._asking(parse_backend(self._work.reader), stage, backends) if self._work.reader else None
-        return self._asking(name, stage, backends, reader)
-
-    def _asking(
-        self, name: BackendName, stage: str, backends: Mapping[BackendName, Backend], reader: Client | None = None
-    ) -> Client:
-        assert self.ledger is not None
-        assert self._replies is not None
-        account = Account(self.ledger, stage, name.model, self._work.config.llm.reply_tokens)
-        return Client(backends[name], self._replies, ATTEMPTS, account, reader)
 
     def __enter__(self) -> _Runner:
         self._forget_failures()
-        _start_worker(self._work)
-        if self._workers > 1:
-            self._pool = process_pool(self._workers, _start_worker, self._work)
+        with ExitStack() as stack:
+            if isinstance(self._workers, RayCluster):
+                stack.enter_context(connected(self._workers))
+            if self._settings.names:
+                self._open_models(stack)
+            if any(self._work.backend_of(stage).is_offline for stage in STAGES):
+                self._pool = stack.enter_context(worker_pool(self._workers, _start_worker, self._work))
+            self._open = stack.pop_all()
         return self
 
+    def _open_models(self, stack: ExitStack) -> None:
+        assert self.ledger is not None
+        if not isinstance(self._workers, RayCluster):
+            self._models = stack.enter_context(PaidModels(self._settings, self.ledger))
+            return
+        from generation.llm.desk import open_desk
+
+        self._models = stack.enter_context(open_desk(self._settings))
+        self._askers = RayPool(_start_asking, self._work, self._models, at_once=self._settings.llm.concurrency)
+        stack.callback(self._askers.shutdown, cancel_futures=True)
+
     def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
         self._open.close()
 
     def _forget_failures(self) -> None:
@@ -318,20 +312,21 @@ class _Runner:
             return self._asked(name, tasks)
         if self._pool is None:
             return (_make(name, task) for task in tasks)
-        return ordered_results(self._pool, self._workers * _AHEAD, partial(_make, name), tasks)
+        return ordered_results(self._pool.executor, self._pool.workers * _AHEAD, partial(_make, name), tasks)
 
     def _asked(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | FailedItem]:
         """Ask a language model, with several calls under way; those that are when a run stops are kept too."""
-        client, concurrency = self._clients[name], self._work.config.llm.concurrency
-        with calls_under_way(concurrency) as pool:
-            yield from ordered_results(pool, concurrency * _AHEAD, partial(self._ask, client, name), tasks)
-
-    def _ask(self, client: Client, name: str, task: Any) -> Record | FailedItem:
-        stage = STAGES[name]
-        try:
-            return stage.write(client, self._work.banks, task)
-        except ReplyError as error:
-            return FailedItem(stage=name, item=str(stage.task_key(task)), reason=error.message)
+        assert self._models is not None
+        ahead = self._settings.llm.concurrency * _AHEAD
+        if self._askers is None or isinstance(self._models, PaidModels):
+            with calls_under_way(self._settings.llm.concurrency) as pool:
+                yield from ordered_results(pool, ahead, partial(_ask, self._work, self._models, name), tasks)
+            return
+        with self._models.shown():
+            made = ordered_results(self._askers, ahead, partial(_ask_at_desk, name), tasks)
+            for task, record in zip(tasks, made, strict=True):
+                yield record
+                self._models.forget(_item(name, task))
 
 
 def _after(stage: str) -> list[str]:
@@ -340,6 +335,7 @@ def _after(stage: str) -> list[str]:
 
 
 _worker: tuple[Client, Banks] | None = None
+_asking: tuple[RunInputs, Desk] | None = None
 
 
 def _start_worker(work: RunInputs) -> None:
@@ -351,3 +347,27 @@ def _make(name: str, task: Any) -> Record:
     assert _worker is not None, "no worker was started in this process"
     client, banks = _worker
     return STAGES[name].write(client, banks, task)
+
+
+def _start_asking(work: RunInputs, desk: Desk) -> None:
+    global _asking
+    _asking = (work, desk)
+
+
+def _ask_at_desk(name: str, task: Any) -> Record | FailedItem:
+    assert _asking is not None, "no worker was started in this process"
+    work, desk = _asking
+    return _ask(work, desk, name, task)
+
+
+def _ask(work: RunInputs, models: PaidModels | Desk, name: str, task: Any) -> Record | FailedItem:
+    reader = parse_backend(work.reader) if work.reader else None
+    client = models.client(name, work.backend_of(name), reader, _item(name, task))
+    try:
+        return STAGES[name].write(client, work.banks, task)
+    except ReplyError as error:
+        return FailedItem(stage=name, item=str(STAGES[name].task_key(task)), reason=error.message)
+
+
+def _item(name: str, task: Any) -> str:
+    return f"{name} {STAGES[name].task_key(task)}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple
@@ -16,7 +14,7 @@ from generation.errors import UserError
 from generation.files import json_digest
 from generation.history_records import SessionPlan
 from generation.llm.backends import OFFLINE
-from generation.parallel import ordered_results, process_pool
+from generation.parallel import WorkerPool, Workers, ordered_results, worker_pool
 from generation.record_files import LineSpan
 from generation.records import Question
 from generation.store import RunStore
@@ -63,7 +61,7 @@ def build(
     splits: Sequence[str] = (),
     *,
     replace: bool = False,
-    workers: int = 1,
+    workers: Workers = 1,
     auditor: Auditor | None = None,
 ) -> Manifest:
     """Write the dataset folder of a run, with all splits that were assembled unless some are named.
@@ -73,7 +71,7 @@ def build(
         out: The folder.
         splits: Which.
         replace: Whether a folder that was built from something else may be replaced.
-        workers: Processes.
+        workers: Processes, or a cluster.
         auditor: Audits the folder before it takes its place.
 
     Raises:
@@ -94,10 +92,9 @@ def build(
     )
     _check_owner(out, source, replace)
     refined = read_refined(store)
-    with ExitStack() as stack:
-        pool = stack.enter_context(process_pool(workers, _start_worker, store)) if workers > 1 else None
+    with worker_pool(workers, _start_worker, store, visible=[store.folder], spool_in=out.absolute().parent) as pool:
         questions = _question_tables(store, names)
-        contexts = _unchanged(_contexts(store, names, pool, 2 * workers), store, assemblies)
+        contexts = _unchanged(_contexts(store, names, pool), store, assemblies)
         return write_dataset(
             out,
             questions,
@@ -211,9 +208,7 @@ def _question_row(question: Question, asked: AskedQuestion) -> QuestionRow:
     }
 
 
-def _contexts(
-    store: RunStore, splits: Sequence[str], pool: Executor | None, ahead: int
-) -> Iterator[tuple[str, ContextRow]]:
+def _contexts(store: RunStore, splits: Sequence[str], pool: WorkerPool | None) -> Iterator[tuple[str, ContextRow]]:
     """Yield each context with its split; few personas are in memory at a time."""
     plans = {split: context_spans(store, split) for split in splits}
     tasks = [
@@ -225,10 +220,9 @@ def _contexts(
         for spans in find_personas(store)
     ]
     if pool is None:
-        _start_worker(store)
         yield from chain.from_iterable(map(_contexts_of_persona, tasks))
     else:
-        yield from chain.from_iterable(ordered_results(pool, ahead, _contexts_of_persona, tasks))
+        yield from chain.from_iterable(ordered_results(pool.executor, 2 * pool.workers, _contexts_of_persona, tasks))
 
 
 class _PersonaPlans(NamedTuple):

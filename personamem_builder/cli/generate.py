@@ -24,7 +24,7 @@ from generation.preview import estimate as estimate_run
 from generation.preview import preview as preview_run
 from generation.resources import install_hint
 from generation.store import FailedItem, RunStore, numbers_shown
-from personamem_builder.cli.options import PATH, json_option, workers_option
+from personamem_builder.cli.options import PATH, json_option, ray_option, workers_of, workers_option
 
 
 @click.command()
@@ -46,6 +46,7 @@ from personamem_builder.cli.options import PATH, json_option, workers_option
 )
 @click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
 @workers_option("Processes of the offline backend.")
+@ray_option()
 @click.option("--preview", is_flag=True, help="Print a sample and write nothing.")
 @click.option("--estimate", is_flag=True, help="Print what the run would take, and write nothing.")
 @json_option("Print the counts, or the estimate, as JSON.", "PERSONAMEM_GENERATE_JSON")
@@ -56,6 +57,7 @@ def generate(
     personas: str | None,
     budget: float | None,
     workers: int,
+    ray: str | None,
     preview: bool,
     estimate: bool,
     as_json: bool,
@@ -91,7 +93,7 @@ def generate(
         _print_estimate(_left(work, folder), as_json)
         return
     store = RunStore.open(folder, work.fingerprint(), _forget_refinement)
-    counts, failures, ledger = generate_run(work, store, workers, budget)
+    counts, failures, ledger = generate_run(work, store, workers_of(workers, ray), budget)
     usage = _Usage.of(ledger) if ledger is not None else None
     if as_json:
         paid = usage._asdict() if usage is not None else {}
