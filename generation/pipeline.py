@@ -220,6 +220,11 @@ class _Runner:
         self.failures: list[FailedItem] = []
         names = work.models()
         asked = [name.model for name in names]
+        if isinstance(workers, RayCluster) and (loaded := [name.model for name in names if name.kind == "hf"]):
+            raise UserError(
+                f"hf:{loaded[0]} is loaded on this machine, and not on a cluster",
+                "serve it with vLLM and ask it as openai:MODEL, or leave out --ray",
+            )
         self._settings = ModelSettings(store.folder.absolute(), names, work.config.llm, work.prices(asked), budget)
         if budget is not None or asked:
             self.ledger = self._settings.ledger()

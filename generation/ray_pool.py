@@ -14,6 +14,7 @@ import platform
 import queue
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -49,6 +50,7 @@ LARGE: Final = 100_000
 its answer, so that nothing of ours is ever in its object store but what workers start with."""
 
 _AHEAD: Final = 2  # tasks at a worker with one thread: the next one is there when the first is done
+_KNOCK_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 10.0  # between looks for machines that have come to the cluster
 
 
@@ -96,13 +98,23 @@ def _connect(settings: dict[str, Any]) -> None:
     import ray
 
     try:
+        _knock(settings["address"])
         with _own_signals():
             ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         raise UserError(
             f"no Ray cluster can be used at {settings['address']}: {_short(error)}",
             "start one with `ray start --head`, or leave out the address for one on this machine",
         ) from error
+
+
+def _knock(address: str) -> None:
+    """Raise `OSError` where nobody answers, which Ray takes minutes to say."""
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS", "")
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
 
 
 @contextmanager

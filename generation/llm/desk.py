@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _VARIABLES: Final = re.compile(r"OPENAI_API_KEY|OPENAI_BASE_URL|SSL_CERT_(FILE|DIR)|(?i:\w+_proxy)")
 """What of the environment shapes how an endpoint is asked."""
+_DONE: Final = outcome(bool)
 _FILES_AT_ONCE: Final = 16  # short: keeping a reply, writing a call down
 
 
@@ -39,7 +40,6 @@ class DeskActor:
     """The desk itself; other processes have a `Desk`. Its methods return outcomes, see `ray_pool.outcome`."""
 
     def __init__(self) -> None:
-        ignore_interrupts()
         self._lock = threading.Lock()
         self._asked: dict[str, dict[str, Future[Completion]]] = {}
         self._unjudged: dict[str, dict[str, Any]] = {}
@@ -114,15 +114,16 @@ class DeskActor:
         """Keep a reply; it is on the disk when this returns."""
         return outcome(self._models.replies.put, key, text)
 
-    def forget(self, item: str) -> None:
+    def forget(self, item: str) -> bytes:
         """Let go of what was said for an item, whose result has arrived."""
         with self._lock:
             self._asked.pop(item, None)
+        return _DONE
 
-    def waiting(self) -> str:
+    def waiting(self) -> bytes:
         """Return what the desk waits for."""
         endpoints = [backend for backend in self._models.backends.values() if isinstance(backend, Endpoint)]
-        return "; ".join(endpoint.waiting.line() for endpoint in endpoints)
+        return outcome("; ".join, [endpoint.waiting.line() for endpoint in endpoints])
 
     def close(self) -> bytes:
         """Write down what was paid and not judged, as its task did not come to it; let go of the files."""
@@ -136,11 +137,25 @@ class DeskActor:
         self._models.replies.close()
 
 
-class Desk:
-    """A desk, as the command and its tasks know it; it can be pickled."""
+class _DeskProcess(DeskActor):
+    def __init__(self) -> None:
+        ignore_interrupts()
+        super().__init__()
 
-    def __init__(self, actor: ActorHandle[DeskActor], settings: ModelSettings, identities: dict[Any, Any]) -> None:
-        self._actor = actor
+
+class Desk:
+    """A desk, as the command and its tasks know it; it can be pickled.
+
+    Args:
+        send: Calls a method of the `DeskActor`, by name, and returns or raises its outcome.
+        settings: Those of the desk.
+        identities: Of its models.
+    """
+
+    def __init__(
+        self, send: Callable[..., Any], settings: ModelSettings, identities: dict[BackendName, dict[str, object]]
+    ) -> None:
+        self._send = send
         self._reply_tokens = settings.llm.reply_tokens
         self._identities = identities
 
@@ -156,8 +171,8 @@ class Desk:
         return asking(name, asking(reader) if reader else None)
 
     def forget(self, item: str) -> None:
-        """Let the desk forget what was said for an item."""
-        self._actor.forget.remote(item)
+        """Let the desk forget what was said for an item, whose result has arrived."""
+        self._send("forget", item)
 
     @contextmanager
     def shown(self) -> Iterator[None]:
@@ -167,11 +182,16 @@ class Desk:
 
     def waiting(self) -> str:
         """Return what the desk waits for."""
-        import ray
+        return str(self._send("waiting"))
 
-        return str(ray.get(self._actor.waiting.remote()))
 
-    def _send(self, method: str, *arguments: Any) -> Any:
+class _ToActor:
+    """Calls methods of the actor."""
+
+    def __init__(self, actor: ActorHandle[DeskActor]) -> None:
+        self._actor = actor
+
+    def __call__(self, method: str, *arguments: Any) -> Any:
         import ray
 
         group = "calls" if method == "call" else "files"
@@ -192,13 +212,13 @@ def open_desk(settings: ModelSettings) -> Iterator[Desk]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    kind = ray.remote(concurrency_groups={"calls": settings.llm.concurrency, "files": _FILES_AT_ONCE})(DeskActor)
+    kind = ray.remote(concurrency_groups={"calls": settings.llm.concurrency, "files": _FILES_AT_ONCE})(_DeskProcess)
     actor = kind.options(num_cpus=0, scheduling_strategy=here).remote()
     try:
         variables = {name: value for name, value in os.environ.items() if _VARIABLES.fullmatch(name)}
         identities = unpacked(ray.get(actor.open.remote(settings, variables)))
         try:
-            yield Desk(actor, settings, identities)
+            yield Desk(_ToActor(actor), settings, identities)
         finally:
             with suppress(ray.exceptions.RayError):
                 unpacked(ray.get(actor.close.remote(), timeout=CALLS_SECONDS))
