@@ -162,7 +162,7 @@ class RayPool(Executor):
         self._at_once = at_once
         self._spool = spool and spool.absolute()
         folders = [path.absolute() for path in (*visible, *([spool] if spool else []))]
-        code = {name: _code_digest(name) for name in {__package__, start.__module__.partition(".")[0]}}
+        code = {name: _code_digest(name) for name in (__package__, start.__module__.partition(".")[0])}
         self._setup = ray.put(pickle.dumps(_Setup(start, arguments, Path.cwd(), folders, self._spool, code)))
         self.workers = max(1, self._room())
         threads = 1 if at_once is None else -(-at_once // self.workers)
@@ -408,8 +408,14 @@ class _Worker:
         return outcome(self._begin, ray.get(setup[0]))
 
     def _begin(self, data: bytes) -> None:
-        setup: _Setup = pickle.loads(data)
         node = platform.node()
+        try:
+            setup: _Setup = pickle.loads(data)
+        except ModuleNotFoundError as error:
+            raise UserError(
+                f"the machine {node} of the cluster has no module {error.name}",
+                "install personamem, with the extras of this command, on all machines",
+            ) from error
         for name, digest in setup.code.items():
             if _code_digest(name) != digest:
                 raise UserError(
@@ -476,8 +482,8 @@ def _short(error: Exception) -> str:
 
 def _code_digest(package: str) -> str:
     """Return a digest of the modules of a package: other code may make other bytes."""
-    folder = Path(str(importlib.import_module(package).__file__)).parent
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
+    for folder in map(Path, getattr(importlib.import_module(package), "__path__", [])):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
     return digest.hexdigest()
