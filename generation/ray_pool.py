@@ -101,6 +101,8 @@ def _connect(settings: dict[str, Any]) -> None:
         _knock(settings["address"])
         with _own_signals():
             ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
+        # What becomes of machines it prints all the same, and to stdout, which is for data; there is no public switch.
+        ray._private.worker._worker_logs_enabled = False
     except (OSError, RuntimeError, ValueError) as error:
         raise UserError(
             f"no Ray cluster can be used at {settings['address']}: {_short(error)}",
