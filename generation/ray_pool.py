@@ -50,6 +50,7 @@ LARGE: Final = 100_000
 its answer, so that nothing of ours is ever in its object store but what workers start with."""
 
 _AHEAD: Final = 2  # tasks at a worker with one thread: the next one is there when the first is done
+_STORE_BYTES: Final = 256 * 1024**2  # Ray itself would take a third of the memory
 _KNOCK_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 10.0  # between looks for machines that have come to the cluster
 
@@ -85,6 +86,7 @@ def connected(cluster: RayCluster) -> Iterator[None]:
         # Sockets are in it, whose paths may have 107 characters; Ray itself would leave its logs in /tmp/ray.
         folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp" if os.name == "posix" else None)
         settings |= {"num_cpus": cluster.cpus, "include_dashboard": False, "_temp_dir": folder}
+        settings["object_store_memory"] = _STORE_BYTES
     try:
         _connect(settings)
         yield

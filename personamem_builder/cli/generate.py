@@ -65,8 +65,9 @@ def generate(
     """Generate personas, histories, sessions and questions from CONFIG, a YAML file such as examples/tiny.yaml.
 
     The same command again goes on where an interrupted run stopped. The same configuration gives the same bytes, with
-    any number of workers. Items that a model gives no usable reply for are listed in failed.jsonl, and the exit status
-    is 1; the same command asks for them anew. Replies that were paid for are kept, and never paid for twice.
+    any number of workers, and on a Ray cluster. Items that a model gives no usable reply for are listed in
+    failed.jsonl, and the exit status is 1; the same command asks for them anew. Replies that were paid for are kept,
+    and never paid for twice.
 
     A run can get more users later, by --personas or by more personas in CONFIG: the others stay as they are.
 

@@ -73,7 +73,7 @@ def ray_option() -> _Decorator[Any]:
         metavar="[ADDRESS]",
         callback=_checked_address,
         help="Work on a Ray cluster: auto or host:port. Without an address one is started on this machine, with a "
-        "CPU for each of --workers, or all. [docs/scale.md]",
+        "CPU for each of --workers, or all.",
     )
 
 
