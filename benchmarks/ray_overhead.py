@@ -26,7 +26,7 @@ def with_processes(folder: str, personas: int) -> float:
 
 def with_ray(folder: str, personas: int) -> tuple[float, float]:
     """Generate the same run on a cluster of as many CPUs; return the seconds, and those that its start and end took."""
-    from generation.ray_pool import RayCluster, connected
+    from generation.ray_cluster import RayCluster, connected
 
     start = time.perf_counter()
     with connected(RayCluster(cpus=WORKERS)):

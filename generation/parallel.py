@@ -19,7 +19,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from generation.errors import UserError
 from generation.interruption import CALLS_SECONDS, is_stopping
-from generation.ray_pool import RayCluster, RayPool, connected
+from generation.ray_cluster import RayCluster, connected
+from generation.ray_pool import RayPool
 from generation.redaction import hide_keys
 
 T = TypeVar("T")

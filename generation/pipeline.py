@@ -25,7 +25,8 @@ from generation.parallel import WorkerPool, Workers, calls_under_way, ordered_re
 from generation.progress import track
 from generation.prompts import template_digests
 from generation.question_plans import plan_questions
-from generation.ray_pool import RayCluster, RayPool, connected
+from generation.ray_cluster import RayCluster, connected
+from generation.ray_pool import RayPool
 from generation.records import Filler, Persona, Question, Record, Session
 from generation.stages.fillers import filler_tasks, write_filler
 from generation.stages.histories import draw_history, write_history
@@ -250,7 +251,9 @@ class _Runner:
         from generation.llm.desk import open_desk
 
         self._models = stack.enter_context(open_desk(self._settings))
-        self._askers = RayPool(_start_asking, self._work, self._models, at_once=self._settings.llm.concurrency)
+        self._askers = RayPool(
+            _start_asking, self._work, self._models, template_digests(), at_once=self._settings.llm.concurrency
+        )
         stack.callback(self._askers.shutdown, cancel_futures=True)
 
     def __exit__(self, *error: object) -> None:
@@ -354,8 +357,10 @@ def _make(name: str, task: Any) -> Record:
     return STAGES[name].write(client, banks, task)
 
 
-def _start_asking(work: RunInputs, desk: Desk) -> None:
+def _start_asking(work: RunInputs, desk: Desk, templates: dict[str, str]) -> None:
     global _asking
+    if template_digests() != templates:
+        raise UserError("a machine of the cluster has other prompts", "install the same version of personamem on all")
     _asking = (work, desk)
 
 

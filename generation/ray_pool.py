@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import gc
-import hashlib
 import heapq
-import importlib
 import itertools
-import logging
-import os
 import pickle
-import platform
 import queue
-import shutil
-import signal
-import socket
 import sys
-import tempfile
 import threading
 import time
-import traceback
-import uuid
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures import wait as wait_for
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from generation.errors import UserError
-from generation.interruption import CALLS_SECONDS, Interruption, is_stopping
-from generation.redaction import hide_keys
+from generation.interruption import CALLS_SECONDS, is_stopping
+from generation.ray_cluster import one_line
+from generation.ray_worker import Setup, Worker, code_digest, unpacked
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -39,100 +28,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOCAL: Final = "local"
-"""The address of a cluster that is started on this machine, for one command."""
-
 MAX_RETRIES: Final = 3
 """How often a task is begun again whose process, or machine, was lost."""
 
-LARGE: Final = 100_000
-"""Bytes from which a result goes through a file, where there is a folder for them. Ray sends what is smaller along with
-its answer, so that nothing of ours is ever in its object store but what workers start with."""
-
 _AHEAD: Final = 2  # tasks at a worker with one thread: the next one is there when the first is done
-_STORE_BYTES: Final = 256 * 1024**2  # Ray itself would take a third of the memory
-_KNOCK_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 10.0  # between looks for machines that have come to the cluster
-
-
-class RayCluster(NamedTuple):
-    """A Ray cluster to work on.
-
-    Attributes:
-        address: `local`, `auto` (the one that this machine belongs to) or `host:port`.
-        cpus: CPUs of a local one; None for all that there are.
-    """
-
-    address: str = LOCAL
-    cpus: int | None = None
-
-
-@contextmanager
-def connected(cluster: RayCluster) -> Iterator[None]:
-    """Be connected to a cluster while the block lasts; a connection that is there already is used, and stays.
-
-    Raises:
-        UserError: There is no such cluster, or it has another version of Ray or Python.
-    """
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    import ray
-
-    if ray.is_initialized():
-        yield
-        return
-    settings: dict[str, Any] = {"address": cluster.address}
-    folder = None
-    if cluster.address == LOCAL:
-        # Sockets are in it, whose paths may have 107 characters; Ray itself would leave its logs in /tmp/ray.
-        folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp" if os.name == "posix" else None)
-        settings |= {"num_cpus": cluster.cpus, "include_dashboard": False, "_temp_dir": folder}
-        settings["object_store_memory"] = _STORE_BYTES
-    try:
-        _connect(settings)
-        yield
-    finally:
-        ray.shutdown()
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-
-
-def _connect(settings: dict[str, Any]) -> None:
-    import ray
-
-    try:
-        _knock(settings["address"])
-        with _own_signals():
-            ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
-        # What becomes of machines it prints all the same, and to stdout, which is for data; there is no public switch.
-        ray._private.worker._worker_logs_enabled = False
-    except (OSError, RuntimeError, ValueError) as error:
-        raise UserError(
-            f"no Ray cluster can be used at {settings['address']}: {_short(error)}",
-            "start one with `ray start --head`, or leave out the address for one on this machine",
-        ) from error
-
-
-def _knock(address: str) -> None:
-    """Raise `OSError` where nobody answers, which Ray takes minutes to say."""
-    if address == "auto":
-        address = os.environ.get("RAY_ADDRESS", "")
-    host, _, port = address.rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), _KNOCK_SECONDS).close()
-
-
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """Keep what Ray does on SIGTERM, which is to leave without a word, from outlasting the block."""
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    except SystemExit:
-        raise Interruption(signal.SIGTERM) from None
-    finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, before)
 
 
 class RayPool(Executor):
@@ -166,12 +66,12 @@ class RayPool(Executor):
         self._at_once = at_once
         self._spool = spool and spool.absolute()
         folders = [path.absolute() for path in (*visible, *([spool] if spool else []))]
-        code = {name: _code_digest(name) for name in (__package__, start.__module__.partition(".")[0])}
-        self._setup = ray.put(pickle.dumps(_Setup(start, arguments, Path.cwd(), folders, self._spool, code)))
+        code = {name: code_digest(name) for name in (__package__, start.__module__.partition(".")[0])}
+        self._setup = ray.put(pickle.dumps(Setup(start, arguments, Path.cwd(), folders, self._spool, code)))
         self.workers = max(1, self._room())
         threads = 1 if at_once is None else -(-at_once // self.workers)
         self._each = _AHEAD if at_once is None else threads
-        self._kind = ray.remote(_Worker).options(
+        self._kind = ray.remote(Worker).options(
             num_cpus=1 if at_once is None else 0, max_concurrency=threads, scheduling_strategy="SPREAD"
         )
         self._workers: list[_Process] = []
@@ -211,7 +111,8 @@ class RayPool(Executor):
             under_way = list(self._under_way)
             if cancel_futures or is_stopping():
                 for _, job in self._pending:
-                    job.future.cancel()
+                    job.cancel()
+                self._pending.clear()
         if is_stopping():
             wait_for(under_way, CALLS_SECONDS if self._at_once else 0)
         elif wait:
@@ -278,7 +179,7 @@ class RayPool(Executor):
             if self._lost_starts > MAX_RETRIES and not any(other.is_ready for other in self._workers):
                 self._break(
                     UserError(
-                        f"no process of the cluster could begin: {_short(error)}",
+                        f"no process of the cluster could begin: {one_line(error)}",
                         "personamem, with its extra `ray`, has to be installed on all its machines",
                     )
                 )
@@ -336,7 +237,7 @@ class RayPool(Executor):
                 job.future.set_exception(
                     UserError(
                         f"a task was begun {job.losses} times, and each time its process or machine was lost: "
-                        f"{_short(error)}",
+                        f"{one_line(error)}",
                         "it may need more memory than a machine of the cluster has",
                     )
                 )
@@ -378,116 +279,17 @@ class _Job:
         self.call = call
         self.losses = 0
 
+    def cancel(self) -> None:
+        if self.future.cancel():
+            self.future.set_running_or_notify_cancel()
+        else:  # it was begun, and lost
+            self.future.set_exception(CancelledError())
+
 
 class _Process:
     """A process of the cluster, as the pool knows it; `tasks` is how many it has."""
 
-    def __init__(self, handle: ActorHandle[_Worker]) -> None:
+    def __init__(self, handle: ActorHandle[Worker]) -> None:
         self.handle = handle
         self.is_ready = False
         self.tasks = 0
-
-
-class _Setup(NamedTuple):
-    """What a process needs before its first task."""
-
-    start: Callable[..., None]
-    arguments: tuple[Any, ...]
-    current: Path
-    visible: Sequence[Path]
-    spool: Path | None
-    code: dict[str, str]
-
-
-class _Worker:
-    """The actor in each process."""
-
-    def __init__(self) -> None:
-        ignore_interrupts()
-        self._spool: Path | None = None
-
-    def begin(self, setup: list[ObjectRef[bytes]]) -> bytes:
-        import ray
-
-        return outcome(self._begin, ray.get(setup[0]))
-
-    def _begin(self, data: bytes) -> None:
-        node = platform.node()
-        try:
-            setup: _Setup = pickle.loads(data)
-        except ModuleNotFoundError as error:
-            raise UserError(
-                f"the machine {node} of the cluster has no module {error.name}",
-                "install personamem, with the extras of this command, on all machines",
-            ) from error
-        for name, digest in setup.code.items():
-            if _code_digest(name) != digest:
-                raise UserError(
-                    f"the machine {node} of the cluster has other code of {name} than this one",
-                    "install the same version of personamem on all machines",
-                )
-        for folder in setup.visible:
-            if not folder.is_dir():
-                raise UserError(
-                    f"the machine {node} of the cluster does not see {folder}",
-                    "put the run on a file system that all machines of the cluster share, at the same path",
-                )
-        with suppress(OSError):  # else paths are absolute, or there are none
-            os.chdir(setup.current)
-        self._spool = setup.spool
-        setup.start(*setup.arguments)
-        gc.freeze()
-
-    def run(self, call: bytes) -> bytes | str:
-        function, arguments, named = pickle.loads(call)
-        data = outcome(function, *arguments, **named)
-        if self._spool is None or len(data) < LARGE:
-            return data
-        name = uuid.uuid4().hex
-        part = self._spool / f".{name}.part"
-        part.write_bytes(data)
-        part.replace(self._spool / name)
-        return name
-
-
-def ignore_interrupts() -> None:
-    """Prepare a process of the cluster: Ctrl-C is its driver's, and no key is in what it prints."""
-    with suppress(ValueError):  # in a thread
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    hide_keys()
-
-
-class _RemoteError(Exception):
-    """Where in a process of the cluster an error was raised; its cause, as in other pools of processes."""
-
-    def __str__(self) -> str:
-        return f'\n"""\n{self.args[0]}"""'
-
-
-def outcome(function: Callable[..., Any], *arguments: Any, **named: Any) -> bytes:
-    """Call a function, and return what it returned or raised; Ray would wrap errors in ones of its own."""
-    try:
-        return pickle.dumps((function(*arguments, **named), None, ""))
-    except Exception as error:
-        return pickle.dumps((None, error, traceback.format_exc()))
-
-
-def unpacked(data: bytes) -> Any:
-    """Return, or raise, what `outcome` was about."""
-    value, error, where = pickle.loads(data)
-    if error is not None:
-        raise error from _RemoteError(where)
-    return value
-
-
-def _short(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
-
-
-def _code_digest(package: str) -> str:
-    """Return a digest of the modules of a package: other code may make other bytes."""
-    digest = hashlib.sha256()
-    for folder in map(Path, getattr(importlib.import_module(package), "__path__", [])):
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes())
-    return digest.hexdigest()

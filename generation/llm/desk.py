@@ -25,7 +25,7 @@ from generation.llm.client import Call, Client, Completion, prompt_tokens, reply
 from generation.llm.endpoint import Endpoint
 from generation.llm.paid_models import ModelSettings, PaidModels, paying_client
 from generation.progress import Waiting
-from generation.ray_pool import ignore_interrupts, outcome, unpacked
+from generation.ray_worker import ignore_interrupts, outcome, unpacked
 
 if TYPE_CHECKING:
     from ray.actor import ActorHandle
@@ -37,7 +37,7 @@ _FILES_AT_ONCE: Final = 16  # short: keeping a reply, writing a call down
 
 
 class DeskActor:
-    """The desk itself; other processes have a `Desk`. Its methods return outcomes, see `ray_pool.outcome`."""
+    """The desk itself; other processes have a `Desk`. Its methods return outcomes, see `ray_worker.outcome`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

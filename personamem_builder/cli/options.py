@@ -12,7 +12,7 @@ import click
 
 from generation.errors import UserError
 from generation.parallel import MAX_WORKERS, Workers
-from generation.ray_pool import LOCAL, RayCluster
+from generation.ray_cluster import LOCAL, RayCluster
 from generation.resources import install_hint
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -18,7 +18,9 @@ from ray_clusters import begin_task, fill, ray_cluster, start_in, started
 from generation import ray_pool
 from generation.errors import UserError
 from generation.parallel import ordered_results, worker_pool
-from generation.ray_pool import LARGE, RayCluster, RayPool, connected
+from generation.ray_cluster import RayCluster, connected
+from generation.ray_pool import RayPool
+from generation.ray_worker import LARGE
 from generation.store import RunStore
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
@@ -102,7 +104,7 @@ def test_a_task_that_kills_its_process_each_time_is_an_error(cluster: Any) -> No
 
 def test_tasks_that_wait_share_processes_and_are_so_many_at_a_time(cluster: Any) -> None:
     with RayPool(operator.truth, 0, at_once=6) as pool:
-        assert pool.workers == 1
+        assert pool.workers <= 2, "a node that has just gone may still count"
         pool.submit(abs, -1).result()
         begun = time.monotonic()
         assert list(ordered_results(pool, 12, time.sleep, [0.5] * 12)) == [None] * 12
@@ -120,7 +122,7 @@ def test_large_results_go_through_files(cluster: Any, tmp_path: Path) -> None:
         assert [len(future.result()) for future in futures] == sizes
         assert list(spool.iterdir()) == []
         spool.rmdir()
-        with pytest.raises(FileNotFoundError, match=spool.name):
+        with pytest.raises(UserError, match=f"{spool.name} cannot be written by .*: No such file"):
             pool.executor.submit(fill, LARGE).result()
     assert list((tmp_path / "made").iterdir()) == []
 
@@ -133,7 +135,7 @@ def test_a_machine_that_does_not_see_the_files_is_named(cluster: Any, tmp_path: 
 
 
 def test_a_machine_with_other_code_is_named(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray_pool, "_code_digest", lambda package: "another")
+    monkeypatch.setattr(ray_pool, "code_digest", lambda package: "another")
     with (
         RayPool(operator.truth, 0) as pool,
         pytest.raises(UserError, match=r"^the machine .+ has other code of generation"),

@@ -22,7 +22,7 @@ from generation.llm.desk import Desk, DeskActor
 from generation.llm.ledger import BudgetReached
 from generation.llm.paid_models import ModelSettings
 from generation.pipeline import STAGES, RunInputs
-from generation.ray_pool import unpacked
+from generation.ray_worker import unpacked
 from generation.records import Record
 from generation.stages.histories import draw_history
 from generation.stages.personas import draw_personas
