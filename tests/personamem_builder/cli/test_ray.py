@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from command_line import fails, personamem, started
+from command_line import Outcome, fails, personamem, started
 from loopback_llm import LoopbackLLM, Reply
 from ray_clusters import ray_cluster
 from scripted_model import broken, replies_of
@@ -53,20 +53,21 @@ def test_a_cluster_for_one_command_gives_the_bytes_of_one_process_and_leaves_not
     assert set(Path("/tmp").glob("ray-*")) <= temporary
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_ends_its_cluster_and_keeps_what_was_finished(
-    number: signal.Signals, tiny_run: Path, tmp_path: Path
-) -> None:
+def test_ctrl_c_ends_the_command_and_its_cluster_and_keeps_what_was_finished(tiny_run: Path, tmp_path: Path) -> None:
     with started(tmp_path, "generate", TINY, "--out", "run", "--personas", "0-11", "--ray") as command:
         command.wait_for(lambda: lines(tmp_path / "run/stages/sessions.jsonl") > 3)
-        command.send(number, to_group=number == signal.SIGINT)
-        outcome = command.ends(30)
-        assert outcome.exit_code == 128 + number
-        assert outcome.err.startswith("interrupted: what was finished is kept in run; the same command goes on")
-        assert "Traceback" not in outcome.err
+        command.send(signal.SIGINT, to_group=True)
+        interrupted(command.ends(30), signal.SIGINT)
         assert command.leaves_nobody()
     whole = (tiny_run / "stages" / "personas.jsonl").read_bytes()
     assert (tmp_path / "run/stages/personas.jsonl").read_bytes().startswith(whole)
+
+
+def interrupted(outcome: Outcome, number: signal.Signals) -> None:
+    assert outcome.exit_code == 128 + number
+    assert outcome.err.startswith("interrupted: what was finished is kept in run; the same command goes on")
+    assert outcome.err.count("\n") == 1
+    assert outcome.out == ""
 
 
 def test_a_node_that_dies_changes_no_byte_of_an_offline_run(cluster: Any, tmp_path: Path) -> None:
@@ -186,6 +187,23 @@ def test_a_budget_ends_a_run_on_a_cluster_and_a_higher_one_goes_on(
     # Rejected replies are not kept from command to command, as without a cluster.
     first_turns = Counter(prompt for prompt in paid(server).elements() if len(json.loads(prompt)[0]) == 1)
     assert sum(times - 1 for times in first_turns.values()) <= 6
+
+
+def test_an_interrupted_command_keeps_the_replies_of_calls_under_way(
+    cluster: Any, server: LoopbackLLM, config: Path, tmp_path: Path
+) -> None:
+    with generating(tmp_path, config, server, "--ray", cluster.address) as command:
+        command.wait_for(lambda: lines(tmp_path / "run/stages/sessions.jsonl") > 2)
+        command.send(signal.SIGTERM, to_group=False)
+        interrupted(command.ends(30), signal.SIGTERM)
+    asked = len(server.requests)
+    assert asked - len(ledger(tmp_path / "run")) <= 6, "those that were just being sent"
+    with generating(tmp_path, config, server) as command:
+        assert command.ends(90).exit_code == 0
+    again = [json.loads(sent) for sent, times in paid(server).items() if times > 1]
+    assert len(again) <= 12, (
+        "an item under way has at most two calls whose replies are not kept: a rejected one, a lost one"
+    )
 
 
 def test_a_cluster_is_not_asked_to_load_a_model(tmp_path: Path) -> None:
