@@ -20,6 +20,7 @@ LOCAL: Final = "local"
 """The address of a cluster that is started on this machine, for one command."""
 
 _STORE_BYTES: Final = 256 * 1024**2  # Ray itself would take a third of the memory
+_LONGEST_FOLDER: Final = 24
 _KNOCK_SECONDS: Final = 20.0
 _SHOWN: Final = 300  # letters of what Ray says
 
@@ -44,6 +45,7 @@ def connected(cluster: RayCluster) -> Iterator[None]:
         UserError: There is no such cluster, or it has another version of Ray or Python.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # else a thread that comes too late would start a cluster
     import ray
 
     if ray.is_initialized():
@@ -53,7 +55,7 @@ def connected(cluster: RayCluster) -> Iterator[None]:
     folder = None
     if cluster.address == LOCAL:
         # Sockets are in it, whose paths may have 107 characters; Ray itself would leave its logs in /tmp/ray.
-        folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp" if os.name == "posix" else None)
+        folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp" if len(tempfile.gettempdir()) > _LONGEST_FOLDER else None)
         settings |= {"num_cpus": cluster.cpus, "include_dashboard": False, "_temp_dir": folder}
         settings["object_store_memory"] = _STORE_BYTES
     try:

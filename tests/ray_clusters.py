@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 from unittest.mock import patch
 
@@ -14,18 +16,25 @@ _TESTS = Path(__file__).parent
 
 
 @contextmanager
-def ray_cluster(**head: Any) -> Iterator[Any]:
-    """A cluster with one node, to which a test may add others; this process is not connected to it."""
+def ray_cluster() -> Iterator[Any]:
+    """A cluster with one node, to which a test may add others; this process is not connected to it.
+
+    What it writes is in its folder `logs`.
+    """
     from ray.cluster_utils import Cluster
 
     # A cluster has the environment that it was started in, which is not that of a command.
     here = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": os.pathsep.join([str(_TESTS.parent), str(_TESTS)])}
     with patch.dict(os.environ, here):
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False} | head)
+        logs = Path(mkdtemp(prefix="ray-", dir="/tmp"))  # a short name: sockets are in it
+        settings = {"num_cpus": 1, "include_dashboard": False, "temp_dir": str(logs)}
+        cluster = Cluster(initialize_head=True, head_node_args=settings)
+        cluster.logs = logs
         try:
             yield cluster
         finally:
             cluster.shutdown()
+            shutil.rmtree(logs, ignore_errors=True)
 
 
 def begin_task(folder: Path, number: int) -> int:

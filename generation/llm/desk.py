@@ -265,4 +265,7 @@ class _DeskWaiting(Waiting):
         self._desk = desk
 
     def line(self) -> str:
-        return self._desk.waiting()
+        try:
+            return self._desk.waiting()
+        except UserError as error:  # the command will say so
+            return error.message

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -28,13 +28,10 @@ KEY = "sk-a-key-that-nobody-may-see"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A cluster whose environment has no key; what it writes is in `logs`."""
-    logs = Path(f"/tmp/ray-{os.getpid()}")
-    with ray_cluster(temp_dir=str(logs)) as cluster:
-        cluster.logs = logs
+def cluster() -> Iterator[Any]:
+    """A cluster whose environment has no key."""
+    with ray_cluster() as cluster:
         yield cluster
-    shutil.rmtree(logs, ignore_errors=True)
 
 
 def lines(path: Path) -> int:
@@ -44,13 +41,14 @@ def lines(path: Path) -> int:
 def test_a_cluster_for_one_command_gives_the_bytes_of_one_process_and_leaves_nothing(
     tiny_run: Path, tmp_path: Path
 ) -> None:
-    temporary = set(Path("/tmp").glob("ray-*"))
-    with started(tmp_path, "generate", TINY, "--out", "run", "--ray", "--workers", 2) as command:
+    temporary = Path(mkdtemp(prefix="t", dir="/tmp"))
+    with started(tmp_path, "generate", TINY, "--out", "run", "--ray", "--workers", 2, TMPDIR=str(temporary)) as command:
         outcome = command.ends(90)
         assert (outcome.exit_code, outcome.err.count("\n")) == (0, 1), "only what to type next"
         assert command.leaves_nobody()
     assert contents(tmp_path / "run") == contents(tiny_run)
-    assert set(Path("/tmp").glob("ray-*")) <= temporary
+    assert list(temporary.glob("ray*")) == []
+    shutil.rmtree(temporary)
 
 
 def test_ctrl_c_ends_the_command_and_its_cluster_and_keeps_what_was_finished(tiny_run: Path, tmp_path: Path) -> None:
@@ -130,12 +128,13 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def generating(folder: Path, config: Path, server: LoopbackLLM, *options: object) -> Any:
+def generating(folder: Path, config: Path, server: LoopbackLLM, *options: object, at: str = "") -> Any:
     return started(
         folder,
         *("generate", config, "--out", "run", "--backend", "openai:parrot", *options),
         OPENAI_API_KEY=KEY,
         OPENAI_BASE_URL=server.base_url,
+        RAY_ADDRESS=at,
     )
 
 
@@ -176,7 +175,7 @@ def test_a_budget_ends_a_run_on_a_cluster_and_a_higher_one_goes_on(
     cluster: Any, server: LoopbackLLM, config: Path, tmp_path: Path
 ) -> None:
     budget = 0.0006
-    with generating(tmp_path, config, server, "--ray", cluster.address, "--budget", budget) as command:
+    with generating(tmp_path, config, server, "--ray", "auto", "--budget", budget, at=cluster.address) as command:
         outcome = command.ends(90)
     fails(outcome, "stopped after $0.0006", "run again with a higher --budget")
     calls = ledger(tmp_path / "run")
