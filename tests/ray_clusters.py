@@ -23,18 +23,20 @@ def ray_cluster() -> Iterator[Any]:
     """
     from ray.cluster_utils import Cluster
 
+    logs = Path(mkdtemp(prefix="ray-", dir="/tmp"))  # a short name: sockets are in it
+    logs.joinpath("ray").mkdir()
     # A cluster has the environment that it was started in, which is not that of a command.
-    here = {"RAY_USAGE_STATS_ENABLED": "0", "PYTHONPATH": os.pathsep.join([str(_TESTS.parent), str(_TESTS)])}
-    with patch.dict(os.environ, here):
-        logs = Path(mkdtemp(prefix="ray-", dir="/tmp"))  # a short name: sockets are in it
-        settings = {"num_cpus": 1, "include_dashboard": False, "temp_dir": str(logs)}
-        cluster = Cluster(initialize_head=True, head_node_args=settings)
-        cluster.logs = logs
-        try:
-            yield cluster
-        finally:
-            cluster.shutdown()
-            shutil.rmtree(logs, ignore_errors=True)
+    path = os.pathsep.join([str(_TESTS.parent), str(_TESTS)])
+    try:
+        with patch.dict(os.environ, RAY_USAGE_STATS_ENABLED="0", RAY_TMPDIR=str(logs), PYTHONPATH=path):
+            cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+            cluster.logs = logs
+            try:
+                yield cluster
+            finally:
+                cluster.shutdown()
+    finally:
+        shutil.rmtree(logs, ignore_errors=True)
 
 
 def begin_task(folder: Path, number: int) -> int:
