@@ -9,20 +9,28 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from multiprocessing.context import SpawnContext, SpawnProcess
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple, TypeVar
 
+from generation.errors import UserError
 from generation.interruption import CALLS_SECONDS, is_stopping
+from generation.ray_cluster import RayCluster, connected
+from generation.ray_pool import RayPool
 from generation.redaction import hide_keys
 
 T = TypeVar("T")
 S = TypeVar("S")
 
 MAX_WORKERS: Final = 256
-"""Most processes that a command starts."""
+"""Most processes that a command starts on this machine."""
+
+Workers = int | RayCluster
+"""Processes of this machine, or those of a cluster."""
 
 
 class _Process(SpawnProcess):
@@ -50,6 +58,57 @@ class _Pool(ProcessPoolExecutor):
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         super().shutdown(wait, cancel_futures=cancel_futures or is_stopping())
+
+
+class WorkerPool(NamedTuple):
+    """Processes that were started alike; `workers` of them work at a time."""
+
+    executor: Executor
+    workers: int
+
+
+@contextmanager
+def worker_pool(
+    workers: Workers,
+    start: Callable[..., None],
+    *arguments: Any,
+    visible: Sequence[Path] = (),
+    spool_in: Path | None = None,
+) -> Iterator[WorkerPool | None]:
+    """Give a pool while the block lasts, or None where this process is to work alone: it has then been started.
+
+    Args:
+        workers: How many processes, or which cluster.
+        start: A function of a module, called in each process before its tasks.
+        arguments: Its arguments.
+        visible: Folders that tasks read, which all machines of a cluster have to see.
+        spool_in: The folder in which large results lie on their way from a cluster.
+
+    Raises:
+        UserError: There is no such cluster, one of its machines does not see a folder, or the disk refuses.
+    """
+    if workers == 1:
+        start(*arguments)
+        yield None
+        return
+    with ExitStack() as stack:
+        if isinstance(workers, RayCluster):
+            spool = spool_in and Path(stack.enter_context(_folder_in(spool_in)))
+            stack.enter_context(connected(workers))
+            cluster = RayPool(start, *arguments, visible=visible, spool=spool)
+            pool = WorkerPool(cluster, cluster.workers)
+        else:
+            pool = WorkerPool(process_pool(workers, start, *arguments), workers)
+        stack.callback(pool.executor.shutdown, cancel_futures=True)
+        yield pool
+
+
+def _folder_in(folder: Path) -> TemporaryDirectory[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return TemporaryDirectory(dir=folder, prefix=".ray-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror}") from error
 
 
 def process_pool(workers: int, start: Callable[..., None], *arguments: Any) -> ProcessPoolExecutor:

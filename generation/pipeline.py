@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from generation.banks.load import Banks
 from generation.errors import UserError
 from generation.history_records import History
 from generation.interruption import kept_if_interrupted
-from generation.llm.backends import BackendName, make_backend, parse_backend
-from generation.llm.cache import ReplyCache
-from generation.llm.client import Account, Backend, Client, ReplyError
+from generation.llm.backends import parse_backend
+from generation.llm.client import Client, ReplyError
 from generation.llm.ledger import Ledger
-from generation.parallel import calls_under_way, ordered_results, process_pool
+from generation.llm.paid_models import ModelSettings, PaidModels
+from generation.parallel import WorkerPool, Workers, calls_under_way, ordered_results, worker_pool
 from generation.progress import track
+from generation.prompts import template_digests
 from generation.question_plans import plan_questions
+from generation.ray_cluster import RayCluster, connected
+from generation.ray_pool import RayPool
 from generation.records import Persona, Record, Session
 from generation.run_inputs import RunInputs
 from generation.run_stages import STAGES, Stage, stages_after
@@ -28,12 +30,8 @@ from generation.stages.personas import draw_personas
 from generation.stages.sessions import session_tasks
 from generation.store import FailedItem, RunStore
 
-ATTEMPTS: Final = 3
-"""Conversations that are begun with a language model before an item is given up."""
-REPLIES: Final = "replies.sqlite"
-"""Where a run keeps the replies that were paid for."""
-LEDGER: Final = "ledger.jsonl"
-"""Where a run writes down its paid calls."""
+if TYPE_CHECKING:
+    from generation.llm.desk import Desk
 
 _AHEAD: Final = 8  # tasks that each worker may be ahead of the writing
 
@@ -47,7 +45,7 @@ class Generated(NamedTuple):
 
 
 def generate(
-    work: RunInputs, store: RunStore, workers: int = 1, budget: float | None = None, spent_elsewhere: float = 0.0
+    work: RunInputs, store: RunStore, workers: Workers = 1, budget: float | None = None, spent_elsewhere: float = 0.0
 ) -> Generated:
     """Make a run, or finish one that was interrupted; its calls cost at most the budget, in US dollars.
 
@@ -87,55 +85,57 @@ class _Runner:
     """Runs stages one after another, in this process or in several."""
 
     def __init__(
-        self, work: RunInputs, store: RunStore, workers: int, budget: float | None, spent_elsewhere: float
+        self, work: RunInputs, store: RunStore, workers: Workers, budget: float | None, spent_elsewhere: float
     ) -> None:
         self._work = work
         self._store = store
         self._workers = workers
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: WorkerPool | None = None
+        self._models: PaidModels | Desk | None = None
+        self._askers: RayPool | None = None
         self.ledger: Ledger | None = None
         self.counts: dict[str, int] = {}
         self.failures: list[FailedItem] = []
-        names = {stage: work.backend_of(stage) for stage in STAGES}
-        readers = [parse_backend(work.reader)] if work.reader else []
-        asked = work.models()
+        names = work.models()
+        asked = [name.model for name in names]
+        if isinstance(workers, RayCluster) and (loaded := [name.model for name in names if name.kind == "hf"]):
+            raise UserError(
+                f"hf:{loaded[0]} is loaded on this machine, and not on a cluster",
+                "serve it with vLLM and ask it as openai:MODEL, or leave out --ray",
+            )
+        self._settings = ModelSettings(
+            store.folder.absolute(), names, work.config.llm, work.prices(asked), budget, spent_elsewhere
+        )
         if budget is not None or asked:
-            self.ledger = Ledger(store.folder / LEDGER, work.prices(asked), budget, spent_elsewhere)
+            self.ledger = self._settings.ledger()
             self.ledger.require_prices(asked)
-        # Stages share a model: a local one is large, and an endpoint counts requests whoever sends them.
-        backends = {
-            name: make_backend(name, work.config, work.banks)
-            for name in {*names.values(), *readers}
-            if not name.is_offline
-        }
-        self._open = ExitStack()
-        self._replies = self._open.enter_context(ReplyCache(store.folder / REPLIES)) if asked else None
-        self._clients = {stage: self._client(stage, name, backends) for stage, name in names.items()}
-
-    def _client(self, stage: str, name: BackendName, backends: Mapping[BackendName, Backend]) -> Client:
-        if name.is_offline:
-            return self._work.client()
-        reader = self._asking(parse_backend(self._work.reader), stage, backends) if self._work.reader else None
-        return self._asking(name, stage, backends, reader)
-
-    def _asking(
-        self, name: BackendName, stage: str, backends: Mapping[BackendName, Backend], reader: Client | None = None
-    ) -> Client:
-        assert self.ledger is not None
-        assert self._replies is not None
-        account = Account(self.ledger, stage, name.model, self._work.config.llm.reply_tokens)
-        return Client(backends[name], self._replies, ATTEMPTS, account, reader)
 
     def __enter__(self) -> _Runner:
         self._forget_failures()
-        _start_worker(self._work)
-        if self._workers > 1:
-            self._pool = process_pool(self._workers, _start_worker, self._work)
+        with ExitStack() as stack:
+            if isinstance(self._workers, RayCluster):
+                stack.enter_context(connected(self._workers))
+            if self._settings.names:
+                self._open_models(stack)
+            if any(self._work.backend_of(stage).is_offline for stage in STAGES):
+                self._pool = stack.enter_context(worker_pool(self._workers, _start_worker, self._work))
+            self._open = stack.pop_all()
         return self
 
+    def _open_models(self, stack: ExitStack) -> None:
+        assert self.ledger is not None
+        if not isinstance(self._workers, RayCluster):
+            self._models = stack.enter_context(PaidModels(self._settings, self.ledger))
+            return
+        from generation.llm.desk import open_desk
+
+        self._models = stack.enter_context(open_desk(self._settings))
+        self._askers = RayPool(
+            _start_asking, self._work, self._models, template_digests(), at_once=self._settings.llm.concurrency
+        )
+        stack.callback(self._askers.shutdown, cancel_futures=True)
+
     def __exit__(self, *error: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
         self._open.close()
 
     def _forget_failures(self) -> None:
@@ -199,23 +199,25 @@ class _Runner:
             return self._asked(name, tasks)
         if self._pool is None:
             return (_make(name, task) for task in tasks)
-        return ordered_results(self._pool, self._workers * _AHEAD, partial(_make, name), tasks)
+        return ordered_results(self._pool.executor, self._pool.workers * _AHEAD, partial(_make, name), tasks)
 
     def _asked(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | FailedItem]:
         """Ask a language model, with several calls under way; those that are when a run stops are kept too."""
-        client, concurrency = self._clients[name], self._work.config.llm.concurrency
-        with calls_under_way(concurrency) as pool:
-            yield from ordered_results(pool, concurrency * _AHEAD, partial(self._ask, client, name), tasks)
-
-    def _ask(self, client: Client, name: str, task: Any) -> Record | FailedItem:
-        stage = STAGES[name]
-        try:
-            return stage.write(client, self._work.banks, task)
-        except ReplyError as error:
-            return FailedItem(stage=name, item=str(stage.task_key(task)), reason=error.message)
+        assert self._models is not None
+        ahead = self._settings.llm.concurrency * _AHEAD
+        if self._askers is None or isinstance(self._models, PaidModels):
+            with calls_under_way(self._settings.llm.concurrency) as pool:
+                yield from ordered_results(pool, ahead, partial(_ask, self._work, self._models, name), tasks)
+            return
+        with self._models.shown():
+            made = ordered_results(self._askers, ahead, partial(_ask_at_desk, name), tasks)
+            for task, record in zip(tasks, made, strict=True):
+                yield record
+                self._models.forget(_item(name, task))
 
 
 _worker: tuple[Client, Banks] | None = None
+_asking: tuple[RunInputs, Desk] | None = None
 
 
 def _start_worker(work: RunInputs) -> None:
@@ -227,3 +229,29 @@ def _make(name: str, task: Any) -> Record:
     assert _worker is not None, "no worker was started in this process"
     client, banks = _worker
     return STAGES[name].write(client, banks, task)
+
+
+def _start_asking(work: RunInputs, desk: Desk, templates: dict[str, str]) -> None:
+    global _asking
+    if template_digests() != templates:
+        raise UserError("a machine of the cluster has other prompts", "install the same version of personamem on all")
+    _asking = (work, desk)
+
+
+def _ask_at_desk(name: str, task: Any) -> Record | FailedItem:
+    assert _asking is not None, "no worker was started in this process"
+    work, desk = _asking
+    return _ask(work, desk, name, task)
+
+
+def _ask(work: RunInputs, models: PaidModels | Desk, name: str, task: Any) -> Record | FailedItem:
+    reader = parse_backend(work.reader) if work.reader else None
+    client = models.client(name, work.backend_of(name), reader, _item(name, task))
+    try:
+        return STAGES[name].write(client, work.banks, task)
+    except ReplyError as error:
+        return FailedItem(stage=name, item=str(STAGES[name].task_key(task)), reason=error.message)
+
+
+def _item(name: str, task: Any) -> str:
+    return f"{name} {STAGES[name].task_key(task)}"

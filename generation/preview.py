@@ -13,7 +13,7 @@ from generation.history_records import History
 from generation.llm.backends import parse_backend
 from generation.llm.client import MAX_REPAIRS, Client, Request
 from generation.llm.ledger import price_of
-from generation.pipeline import ATTEMPTS
+from generation.llm.paid_models import ATTEMPTS
 from generation.prompts import render
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import PERIODS, QUESTION_TYPES, Message, Persona, Question, Session

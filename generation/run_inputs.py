@@ -47,10 +47,10 @@ class RunInputs(NamedTuple):
         """Return the backend of a stage."""
         return parse_backend(self.stage_backends.get(stage, self.backend))
 
-    def models(self) -> list[str]:
-        """Return the names of the language models that are asked."""
-        names = [*(self.backend_of(stage) for stage in STAGES), *([parse_backend(self.reader)] if self.reader else [])]
-        return [name.model for name in names if not name.is_offline]
+    def models(self) -> tuple[BackendName, ...]:
+        """Return the language models that are asked, the reader among them."""
+        names = [*map(self.backend_of, STAGES), *([parse_backend(self.reader)] if self.reader else [])]
+        return tuple(name for name in dict.fromkeys(names) if not name.is_offline)
 
     def client(self) -> Client:
         """Return a client of the offline backend."""

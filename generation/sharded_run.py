@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from generation.llm.ledger import Ledger
-from generation.pipeline import LEDGER, Generated, generate
+from generation.llm.paid_models import LEDGER
+from generation.parallel import Workers
+from generation.pipeline import Generated, generate
 from generation.run_inputs import RunInputs
 from generation.shards import Shard, drop_done, is_unchanged, mark_done, read_done, shards_there
 from generation.store import RunStore
@@ -37,7 +39,7 @@ def make_shard(
     work: RunInputs,
     folder: Path,
     shard: Shard,
-    workers: int = 1,
+    workers: Workers = 1,
     budget: float | None = None,
     spent_elsewhere: float = 0.0,
 ) -> MadeShard:
@@ -68,7 +70,7 @@ def make_shard(
 
 
 def make_shards(
-    work: RunInputs, folder: Path, count: int, workers: int = 1, budget: float | None = None
+    work: RunInputs, folder: Path, count: int, workers: Workers = 1, budget: float | None = None
 ) -> Iterator[MadeShard]:
     """Make all shards of a run, each finished before the next; they may cost the budget together.
 
@@ -88,4 +90,4 @@ def _spent(work: RunInputs, folder: Path, besides: Shard) -> float:
 
 def _ledger(work: RunInputs, folder: Path) -> Ledger | None:
     path = folder / LEDGER
-    return Ledger(path, work.prices(work.models())) if path.exists() else None
+    return Ledger(path, work.prices([name.model for name in work.models()])) if path.exists() else None

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from support.measure import FULL_CONFIG
 
 if TYPE_CHECKING:
+    from generation.parallel import Workers
     from generation.store import RunStore
 
 
 def generate_run(
-    folder: Path, workers: int, config_file: Path = FULL_CONFIG, **settings: Any
+    folder: Path, workers: Workers, config_file: Path = FULL_CONFIG, **settings: Any
 ) -> tuple[RunStore, dict[str, int]]:
     """Generate a run, or what a folder lacks of it; `settings` such as `personas` go before those of the file.
 

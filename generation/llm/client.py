@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -13,8 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from generation.errors import UserError
 from generation.http import body_as_json
-from generation.llm.cache import ReplyCache
-from generation.llm.ledger import CallOutcome, Ledger
+from generation.llm.ledger import CallOutcome
 from generation.prompts import render
 from generation.reading import clean, describe
 from generation.tokenizer import num_tokens
@@ -69,12 +68,14 @@ class Completion(NamedTuple):
 
     Attributes:
         finish_reason: `stop` for a whole answer, `length` for a cut one, or what else ended it.
+        receipt: Names the call where it was counted as spent already, see `Ledger.owe`.
     """
 
     text: str
     finish_reason: str
     prompt_tokens: int = 0
     reply_tokens: int = 0
+    receipt: str = ""
 
 
 class Backend(Protocol):
@@ -92,10 +93,47 @@ class ReplyError(UserError):
     """A model gave no usable reply to a request."""
 
 
+class KeptReplies(Protocol):
+    """Replies that were paid for: a `ReplyCache`, or one that is somewhere else."""
+
+    def get(self, key: str) -> str | None:
+        """Return the reply kept under a key, if there is one."""
+
+    def put(self, key: str, text: str) -> None:
+        """Keep a reply; it is on the disk when this returns."""
+
+
+class CallBook(Protocol):
+    """Where calls are written down: a `Ledger`, or one that is somewhere else."""
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is anything to reserve."""
+
+    def reserve(self, model: str, prompt_tokens: int, reply_tokens: int) -> AbstractContextManager[None]:
+        """Keep money back for a call, see `Ledger.reserve`."""
+
+    def record(
+        self,
+        *,
+        stage: str,
+        template: str,
+        model: str,
+        prompt_tokens: int,
+        reply_tokens: int,
+        outcome: CallOutcome,
+        persona_id: int | None,
+        topic: str,
+        disagreed: bool | None,
+        receipt: str,
+    ) -> None:
+        """Write a call down, see `Ledger.record`."""
+
+
 class Account(NamedTuple):
     """The ledger that calls of a stage to a model are written down in; their replies have at most `max_tokens`."""
 
-    ledger: Ledger
+    ledger: CallBook
     stage: str
     model: str
     max_tokens: int
@@ -120,7 +158,7 @@ class Client:
     def __init__(
         self,
         backend: Backend,
-        cache: ReplyCache | None = None,
+        cache: KeptReplies | None = None,
         attempts: int = 1,
         account: Account | None = None,
         reader: Client | None = None,
@@ -215,6 +253,7 @@ class Client:
                 persona_id=request.persona_id,
                 topic=request.topic,
                 disagreed=disagreed,
+                receipt=completion.receipt,
             )
 
         with ledger.reserve(model, prompt_tokens(messages) if ledger.is_limited else 0, max_tokens):

@@ -48,6 +48,9 @@ class Endpoint:
     The key is read from `OPENAI_API_KEY`, the address from `OPENAI_BASE_URL`. What passes (limits, faults of the
     server, lost connections) is waited for; what the endpoint does not understand is left out from then on.
 
+    Attributes:
+        waiting: Says what is waited for.
+
     Raises:
         UserError: `OPENAI_BASE_URL` is no URL of HTTP.
     """
@@ -78,7 +81,7 @@ class Endpoint:
         self._address = _chat_of(address)
         self._labels = EndpointLabels(self._shown_url, model, "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1")
         self._patience = max(PATIENCE, 2 * timeout)
-        self._waiting = Waiting(address.place, clock)
+        self.waiting = Waiting(address.place, clock)
         self._lock = threading.Lock()
         self._headers = PrivateHeaders()  # they alone hold the key
         self._fields = RequestFields(formats=("json_schema", "json_object", "none"))
@@ -117,7 +120,7 @@ class Endpoint:
         """
         if not self._headers:
             self.connect()
-        with self._waiting.call():
+        with self.waiting.call():
             return self._complete(call)
 
     def _complete(self, call: Call) -> Completion:
@@ -150,7 +153,7 @@ class Endpoint:
             left -= self._clock() - began + wait
             if left < 0:
                 raise self._given_up(result, wait)
-            self._waiting.retry(wait)
+            self.waiting.retry(wait)
             self._sleep(wait)
 
     def _send(self, call: Call, optional: Mapping[str, object]) -> ChatReply | RequestFailure:

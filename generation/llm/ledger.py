@@ -133,6 +133,7 @@ class Ledger:
         self._shares: dict[ShareOf, dict[int | str, Share]] = {"persona_id": {}, "topic": {}}
         self._readings: dict[str, Readings] = {}
         self._reserved: list[float] = []
+        self._owed: dict[str, float] = {}
         try:
             # Unbuffered, so that what could not be written is not tried again with the next line.
             self._file = FileIO(path, "a+")
@@ -150,7 +151,7 @@ class Ledger:
         """Return what was spent so far, in US dollars, as far as it is known."""
         with self._changed:
             self._read()
-            return self._spent
+            return self._spent + sum(self._owed.values())
 
     def check(self) -> None:
         """Stop the run if its budget is spent.
@@ -200,7 +201,7 @@ class Ledger:
         with self._changed:
             while True:
                 self.check()
-                if self._spent + sum(self._reserved) < self._budget:
+                if self._spent + sum(self._owed.values()) + sum(self._reserved) < self._budget:
                     break
                 self._changed.wait()
             self._reserved.append(cost)
@@ -210,6 +211,11 @@ class Ledger:
             with self._changed:
                 self._reserved.remove(cost)
                 self._changed.notify_all()
+
+    def owe(self, receipt: str, model: str, prompt_tokens: int, reply_tokens: int) -> None:
+        """Count a call as spent that is over; who judges the reply is elsewhere, and `record`s it under the receipt."""
+        with self._changed:
+            self._owed[receipt] = price_of(model, prompt_tokens, reply_tokens, self._prices) or 0.0
 
     def record(
         self,
@@ -223,8 +229,12 @@ class Ledger:
         persona_id: int | None = None,
         topic: str = "",
         disagreed: bool | None = None,
+        receipt: str = "",
     ) -> None:
-        """Append a call; what was written before is kept where that fails."""
+        """Append a call; what was written before is kept where that fails.
+
+        A call with a receipt is appended once, however often it is recorded.
+        """
         # What an endpoint says may make no sense; the call is paid for all the same.
         prompt_tokens, reply_tokens = (min(max(0, count), _MOST_TOKENS) for count in (prompt_tokens, reply_tokens))
         call = PaidCall(
@@ -241,8 +251,11 @@ class Ledger:
         )
         line = f"{call.model_dump_json(exclude_defaults=True)}\n".encode()
         with self._changed:
+            if receipt and receipt not in self._owed:
+                return
             self._append(line)
             self._add(call, len(line))
+            self._owed.pop(receipt, None)
 
     def summary(self) -> list[StageUsage]:
         """Return what each stage took of each model, in the order of their first calls."""

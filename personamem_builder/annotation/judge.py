@@ -15,9 +15,9 @@ from generation.llm.backends import KINDS, BackendName, make_model, parse_backen
 from generation.llm.cache import ReplyCache
 from generation.llm.client import Account, Client, ReplyError, Request
 from generation.llm.ledger import Ledger, StageUsage, check_budget
+from generation.llm.paid_models import ATTEMPTS, LEDGER, REPLIES
 from generation.llm.prices import known_prices
 from generation.parallel import calls_under_way, ordered_results
-from generation.pipeline import ATTEMPTS, LEDGER, REPLIES
 from generation.progress import track
 from personamem_builder.annotation.errors import Label, WrongAnswer
 from personamem_builder.dataset.contexts import ContextStore

@@ -6,12 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from generation.errors import UserError
 from generation.history_records import SessionPlan
 from generation.interruption import kept_if_interrupted
-from generation.parallel import ordered_results, process_pool
+from generation.parallel import Workers, ordered_results, worker_pool
 from generation.progress import track
 from generation.record_files import record_line, writing_lines
 from generation.seeds import rng_for
@@ -43,7 +44,9 @@ class _ContextLines(NamedTuple):
     questions: list[bytes]
 
 
-def assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: int = 1) -> dict[str, dict[str, int]]:
+def assemble(
+    store: RunStore, sizes: Sequence[Size], n_variants: int, workers: Workers = 1
+) -> dict[str, dict[str, int]]:
     """Put contexts together and place questions in them.
 
     Args:
@@ -51,7 +54,7 @@ def assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: i
         sizes: The splits to make. Sizes without a limit of tokens share their sessions: each history is then a prefix
             of the next.
         n_variants: Contexts of each persona and split, each with sessions of its own choice.
-        workers: Processes.
+        workers: Processes, or a cluster.
 
     Returns:
         For each split the number of contexts and of questions.
@@ -64,7 +67,7 @@ def assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: i
         return _assemble(store, sizes, n_variants, workers)
 
 
-def _assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: int) -> dict[str, dict[str, int]]:
+def _assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: Workers) -> dict[str, dict[str, int]]:
     fingerprint = store.fingerprint()
     read_fillers(store)  # damage is said here, not by a worker that cannot start
     settings = _Settings(store, fingerprint["seed"], tuple(sizes), n_variants)
@@ -76,7 +79,7 @@ def _assemble(store: RunStore, sizes: Sequence[Size], n_variants: int, workers: 
                 for size in sizes
                 for name in (CONTEXTS, QUESTIONS)
             }
-            for assembled in track(_assembled(settings, workers), "assembling", fingerprint["personas"]):
+            for assembled in track(_assembled(settings, workers, new), "assembling", fingerprint["personas"]):
                 for context in assembled:
                     write[context.split, CONTEXTS](context.plan)
                     for question in context.questions:
@@ -100,14 +103,14 @@ class _Settings(NamedTuple):
     n_variants: int
 
 
-def _assembled(settings: _Settings, workers: int) -> Iterator[list[_ContextLines]]:
-    personas = find_personas(settings.store)
-    if workers == 1:
-        _start_worker(settings)
-        yield from map(_assemble_persona, personas)
-        return
-    with process_pool(workers, _start_worker, settings) as pool:
-        yield from ordered_results(pool, 2 * workers, _assemble_persona, personas)
+def _assembled(settings: _Settings, workers: Workers, new: Path) -> Iterator[list[_ContextLines]]:
+    run = settings.store.folder
+    with worker_pool(workers, _start_worker, settings, visible=[run], spool_in=new) as pool:
+        personas = find_personas(settings.store)
+        if pool is None:
+            yield from map(_assemble_persona, personas)
+        else:
+            yield from ordered_results(pool.executor, 2 * pool.workers, _assemble_persona, personas)
 
 
 _worker: tuple[_Settings, dict[str, Conversation]] | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path, PurePath
@@ -16,7 +15,7 @@ from generation.errors import UserError
 from generation.files import json_digest
 from generation.history_records import SessionPlan
 from generation.llm.backends import OFFLINE
-from generation.parallel import ordered_results, process_pool
+from generation.parallel import WorkerPool, Workers, ordered_results, worker_pool
 from generation.record_files import LineSpan
 from generation.records import Question
 from generation.store import RunStore
@@ -67,7 +66,7 @@ def build(
     splits: Sequence[str] = (),
     *,
     replace: bool = False,
-    workers: int = 1,
+    workers: Workers = 1,
     auditor: Auditor | None = None,
     file_limit: int = FILE_LIMIT,
 ) -> Manifest:
@@ -78,7 +77,7 @@ def build(
         out: The folder.
         splits: Which.
         replace: Whether a folder that was built from something else may be replaced.
-        workers: Processes.
+        workers: Processes, or a cluster.
         auditor: Audits the folder before it takes its place.
         file_limit: Bytes after which a file of a table ends and another begins.
 
@@ -101,17 +100,16 @@ def build(
     _check_owner(out, source, replace)
     refined = read_refined(store)
     with ExitStack() as stack:
-        pool = stack.enter_context(process_pool(workers, _start_worker, store)) if workers > 1 else None
-        if pool is None:
-            _start_worker(store)
-        reading = _Workers(pool, 2 * workers)
+        pool = stack.enter_context(
+            worker_pool(workers, _start_worker, store, visible=[store.folder], spool_in=out.absolute().parent)
+        )
         personas = list(find_personas(store))
         asked = _by_persona(personas, {name: question_spans(store, name) for name in names})
         plans = _by_persona(personas, {name: context_spans(store, name) for name in names})
         return write_dataset(
             out,
-            _question_tables(reading, asked, names, out.parent, stack),
-            _unchanged(reading.each(_contexts_of_persona, plans), store, assemblies),
+            _question_tables(pool, asked, names, out.parent, stack),
+            _unchanged(_of_each(pool, _contexts_of_persona, plans), store, assemblies),
             source,
             _notes(fingerprint),
             auditor,
@@ -222,16 +220,13 @@ def _by_persona(personas: Sequence[PersonaSpans], lines: Mapping[str, Mapping[in
     ]
 
 
-class _Workers(NamedTuple):
-    """Processes that read a run, a few personas at a time; without a pool it is this one."""
-
-    pool: Executor | None
-    ahead: int
-
-    def each(self, function: Callable[[_PersonaLines], list[_T]], tasks: Iterable[_PersonaLines]) -> Iterator[_T]:
-        """Yield what a function returns for each persona, in order."""
-        results = map(function, tasks) if self.pool is None else ordered_results(self.pool, self.ahead, function, tasks)
-        return chain.from_iterable(results)
+def _of_each(
+    pool: WorkerPool | None, function: Callable[[_PersonaLines], list[_T]], tasks: Iterable[_PersonaLines]
+) -> Iterator[_T]:
+    """Yield what a function returns for each persona, in order; few personas are in memory at a time."""
+    if pool is None:
+        return chain.from_iterable(map(function, tasks))
+    return chain.from_iterable(ordered_results(pool.executor, 2 * pool.workers, function, tasks))
 
 
 _worker: tuple[RunStore, dict[str, list[Message]]] | None = None
@@ -243,7 +238,7 @@ def _start_worker(store: RunStore) -> None:
 
 
 def _question_tables(
-    workers: _Workers, tasks: Sequence[_PersonaLines], splits: Sequence[str], folder: Path, stack: ExitStack
+    pool: WorkerPool | None, tasks: Sequence[_PersonaLines], splits: Sequence[str], folder: Path, stack: ExitStack
 ) -> dict[str, Iterator[pa.Table]]:
     """Return the questions of each split, in order; they are read once the first is asked for."""
     rows: dict[str, SortedRows] = {}
@@ -251,7 +246,7 @@ def _question_tables(
     def tables(split: str) -> Iterator[pa.Table]:
         if not rows:
             rows.update({name: stack.enter_context(SortedRows(folder)) for name in splits})
-            for name, own in workers.each(_questions_of_persona, tasks):
+            for name, own in _of_each(pool, _questions_of_persona, tasks):
                 rows[name].add(own)
         yield from rows[split].tables(_SCHEMA)
 

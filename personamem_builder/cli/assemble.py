@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from generation.store import RunStore
-from personamem_builder.cli.options import json_option, next_step, run_argument, workers_option
+from personamem_builder.cli.options import json_option, next_step, ray_option, run_argument, workers_of, workers_option
 
 
 @click.command()
@@ -20,6 +20,7 @@ from personamem_builder.cli.options import json_option, next_step, run_argument,
     "--n-variants", type=click.IntRange(1, 1_000), default=2, show_default=True, help="Contexts of each persona."
 )
 @workers_option()
+@ray_option()
 @json_option("Print the counts as JSON.", "PERSONAMEM_ASSEMBLE_JSON")
 def assemble(
     run: Path,
@@ -28,6 +29,7 @@ def assemble(
     max_tokens: int | None,
     n_variants: int,
     workers: int,
+    ray: str | None,
     as_json: bool,
 ) -> None:
     """Put the sessions of a RUN together to long contexts, and place its questions in them.
@@ -40,7 +42,7 @@ def assemble(
     from personamem_builder.assemble.sizes import chosen_sizes
 
     sizes = chosen_sizes(splits, n_blocks, max_tokens)
-    counts = assemble_run(RunStore(run), sizes, n_variants, workers)
+    counts = assemble_run(RunStore(run), sizes, n_variants, workers_of(workers, ray))
     if as_json:
         click.echo(json.dumps(counts))
     else:

@@ -15,8 +15,10 @@ from personamem_builder.cli.options import (
     dataset_out_option,
     next_step,
     note,
+    ray_option,
     run_argument,
     splits_option,
+    workers_of,
     workers_option,
 )
 
@@ -30,7 +32,8 @@ if TYPE_CHECKING:
 @dataset_out_option()
 @click.option("--replace", is_flag=True, help="Replace a folder that was built from something else.")
 @workers_option()
-def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers: int) -> None:
+@ray_option()
+def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers: int, ray: str | None) -> None:
     """Write the dataset folder of a RUN whose splits were assembled.
 
     personamem build runs/full --out personamem
@@ -40,7 +43,9 @@ def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers:
     from personamem_builder.dataset.folder import AUDIT
     from personamem_builder.schema import SPLITS
 
-    manifest = build_dataset(RunStore(run), out, splits, replace=replace, workers=workers, auditor=_auditor(out.name))
+    manifest = build_dataset(
+        RunStore(run), out, splits, replace=replace, workers=workers_of(workers, ray), auditor=_auditor(out.name)
+    )
     verify_dataset(out)
     for name, split in manifest["splits"].items():
         click.echo(f"{name}: {split['questions']} questions, {split['shared_contexts']} contexts")

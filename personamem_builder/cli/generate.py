@@ -30,7 +30,7 @@ from generation.run_stages import STAGES
 from generation.sharded_run import MadeShard, make_shard, make_shards, shard_inputs
 from generation.shards import MAX_SHARDS, SHARDS, Shard, check_count, parse_shard, read_done, shards_there
 from generation.store import FailedItem, RunStore
-from personamem_builder.cli.options import PATH, json_option, workers_option
+from personamem_builder.cli.options import PATH, json_option, ray_option, workers_of, workers_option
 
 
 @click.command()
@@ -54,6 +54,7 @@ from personamem_builder.cli.options import PATH, json_option, workers_option
 @click.option("--shards", type=click.IntRange(1, MAX_SHARDS), metavar="N", help="Make all N shards, one after another.")
 @click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
 @workers_option("Processes of the offline backend.")
+@ray_option()
 @click.option("--preview", is_flag=True, help="Print a sample and write nothing.")
 @click.option("--estimate", is_flag=True, help="Print what the run would take, and write nothing.")
 @json_option("Print the counts, or the estimate, as JSON.", "PERSONAMEM_GENERATE_JSON")
@@ -66,6 +67,7 @@ def generate(
     shards: int | None,
     budget: float | None,
     workers: int,
+    ray: str | None,
     preview: bool,
     estimate: bool,
     as_json: bool,
@@ -73,8 +75,9 @@ def generate(
     """Generate personas, histories, sessions and questions from CONFIG, a YAML file such as examples/tiny.yaml.
 
     The same command again goes on where an interrupted run stopped. The same configuration gives the same bytes, with
-    any number of workers. Items that a model gives no usable reply for are listed in failed.jsonl, and the exit status
-    is 1; the same command asks for them anew. Replies that were paid for are kept, and never paid for twice.
+    any number of workers, and on a Ray cluster. Items that a model gives no usable reply for are listed in
+    failed.jsonl, and the exit status is 1; the same command asks for them anew. Replies that were paid for are kept,
+    and never paid for twice.
 
     A run can get more users later, by --personas or by more personas in CONFIG: the others stay as they are.
 
@@ -109,15 +112,16 @@ def generate(
     if estimate:
         _print_estimate(shard_inputs(work, shard) if shard else _left(work, folder), as_json)
         return
+    processes = workers_of(workers, ray)
     if shard is not None:
-        made = _of_shard(make_shard(work, folder, shard, workers, budget))
+        made = _of_shard(make_shard(work, folder, shard, processes, budget))
         work = shard_inputs(work, shard)
     elif shards is not None:
         check_count(shards, settings.personas)
-        made = _together(folder, list(_said(make_shards(work, folder, shards, workers, budget))))
+        made = _together(folder, list(_said(make_shards(work, folder, shards, processes, budget))))
     else:
         store = RunStore.open(folder, work.fingerprint(), _forget_refinement)
-        made = _Made.of(folder, generate_run(work, store, workers, budget))
+        made = _Made.of(folder, generate_run(work, store, processes, budget))
     _print_made(made, work, as_json)
     if made.failures:
         _fail(made, folder)

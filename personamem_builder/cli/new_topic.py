@@ -34,9 +34,9 @@ def new_topic(name: str, backend: str, out: Path | None, config: Path | None, bu
     from generation.llm.cache import ReplyCache
     from generation.llm.client import Account, Client
     from generation.llm.ledger import Ledger, check_budget
+    from generation.llm.paid_models import ATTEMPTS, LEDGER, REPLIES
     from generation.llm.prices import known_prices
     from generation.new_topic import as_yaml, camel_case, write_topic
-    from generation.pipeline import ATTEMPTS, LEDGER, REPLIES
 
     check_budget(budget)
     writer = parse_backend(backend)

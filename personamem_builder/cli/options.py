@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 
-from generation.parallel import MAX_WORKERS
+from generation.errors import UserError
+from generation.parallel import MAX_WORKERS, Workers
+from generation.ray_cluster import LOCAL, RayCluster
+from generation.resources import install_hint
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _Decorator = Callable[[_Command], _Command]
@@ -41,6 +46,50 @@ def dataset_out_option(default: str = "personamem") -> _Decorator[Any]:
 def workers_option(help: str = "Processes.") -> _Decorator[Any]:
     """Return the option `--workers`."""
     return click.option("--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help=help)
+
+
+_ADDRESS: Final = re.compile(r"local|auto|(\[[0-9a-fA-F:]+\]|[\w.-]+):\d{1,5}")
+
+
+def _checked_address(ctx: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    if value is None:
+        return None
+    if not _ADDRESS.fullmatch(value):
+        raise UserError(
+            f"--ray {value[:80]}: that is no address of a Ray cluster",
+            "give auto or host:port; without an address, put --ray at the end of the command",
+        )
+    if find_spec("ray") is None:
+        raise UserError("--ray needs Ray, which is not installed", install_hint("ray"))
+    return value
+
+
+def ray_option() -> _Decorator[Any]:
+    """Return the option `--ray`, the address of a cluster; see `workers_of`."""
+    return click.option(
+        "--ray",
+        is_flag=False,
+        flag_value=LOCAL,
+        metavar="[ADDRESS]",
+        callback=_checked_address,
+        help="Work on a Ray cluster: auto or host:port. Without an address one is started on this machine, with a "
+        "CPU for each of --workers, or all.",
+    )
+
+
+def workers_of(workers: int, ray: str | None) -> Workers:
+    """Return who works, by what `--workers` and `--ray` say.
+
+    Raises:
+        UserError: They contradict each other.
+    """
+    if ray is None:
+        return workers
+    if ray != LOCAL and workers > 1:
+        raise UserError(
+            f"--workers {workers} is for this machine, and --ray {ray} uses all CPUs of its cluster", "give one of them"
+        )
+    return RayCluster(ray, workers if workers > 1 else None)
 
 
 def json_option(help: str = "Print JSON.", envvar: str | None = None) -> _Decorator[Any]:

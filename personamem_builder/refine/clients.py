@@ -10,8 +10,8 @@ from generation.llm.backends import BackendName, make_backend
 from generation.llm.cache import ReplyCache
 from generation.llm.client import Account, Backend, Client
 from generation.llm.ledger import Ledger
+from generation.llm.paid_models import ATTEMPTS, LEDGER, REPLIES
 from generation.parallel import calls_under_way, ordered_results
-from generation.pipeline import ATTEMPTS, LEDGER, REPLIES
 from generation.progress import track
 from generation.run_inputs import RunInputs
 from generation.store import RunStore

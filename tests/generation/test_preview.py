@@ -16,7 +16,7 @@ from small_runs import make_run, tiny_work, work_of
 from generation.config import LLMConfig, Price
 from generation.history_records import History
 from generation.llm.client import MAX_REPAIRS, Call, Client, Completion, ReplyError
-from generation.pipeline import ATTEMPTS
+from generation.llm.paid_models import ATTEMPTS
 from generation.preview import Estimate, estimate, preview, sample
 from generation.question_plans import plan_questions
 from generation.records import QUESTION_TYPES, Filler, Persona, Question, Session

@@ -1,0 +1,295 @@
+"""Work in the processes of a Ray cluster, behind the interface of `concurrent.futures`."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import pickle
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import wait as wait_for
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from generation.errors import UserError
+from generation.interruption import CALLS_SECONDS, is_stopping
+from generation.ray_cluster import one_line
+from generation.ray_worker import Setup, Worker, code_digest, unpacked
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+    from ray.actor import ActorHandle
+
+T = TypeVar("T")
+
+MAX_RETRIES: Final = 3
+"""How often a task is begun again whose process, or machine, was lost."""
+
+_AHEAD: Final = 2  # tasks at a worker with one thread: the next one is there when the first is done
+_LOOK_SECONDS: Final = 10.0  # between looks for machines that have come to the cluster
+
+
+class RayPool(Executor):
+    """Processes of the cluster that this one is connected to, started alike: one for each of its CPUs.
+
+    They come and go with its machines. Tasks of a process that is lost are begun again in another one; an error that a
+    task raises is its result.
+
+    Args:
+        start: A function of a module, called in each process before its tasks.
+        arguments: Its arguments; they are sent to each machine once.
+        at_once: Tasks that wait for something else than a CPU, such as a language model, and how many of them may be
+            under way in the whole cluster; None for tasks that take a CPU each.
+        visible: Folders that tasks read.
+        spool: A folder that all machines share, for large results.
+
+    Attributes:
+        workers: Processes that the cluster has room for when it is made.
+    """
+
+    def __init__(
+        self,
+        start: Callable[..., None],
+        *arguments: Any,
+        at_once: int | None = None,
+        visible: Sequence[Path] = (),
+        spool: Path | None = None,
+    ) -> None:
+        import ray
+
+        self._at_once = at_once
+        self._spool = spool and spool.absolute()
+        folders = [path.absolute() for path in (*visible, *([spool] if spool else []))]
+        code = {name: code_digest(name) for name in (__package__, start.__module__.partition(".")[0])}
+        self._setup = ray.put(pickle.dumps(Setup(start, arguments, Path.cwd(), folders, self._spool, code)))
+        self.workers = max(1, self._room())
+        threads = 1 if at_once is None else -(-at_once // self.workers)
+        self._each = _AHEAD if at_once is None else threads
+        self._kind = ray.remote(Worker).options(
+            num_cpus=1 if at_once is None else 0, max_concurrency=threads, scheduling_strategy="SPREAD"
+        )
+        self._workers: list[_Process] = []
+        self._pending: list[tuple[int, _Job]] = []
+        self._under_way: set[Future[Any]] = set()
+        self._numbers = itertools.count()
+        self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._broken: BaseException | None = None
+        self._lost_starts = 0
+        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._is_over = False
+        self._grow()
+        self._thread = threading.Thread(target=self._dispatch, daemon=True)
+        self._thread.start()
+
+    def submit(self, function: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
+        """Have a function of a module called in one of the processes."""
+        job = _Job(Future(), pickle.dumps((function, arguments, named)))
+        with self._lock:
+            if self._is_over:
+                raise RuntimeError("the pool was shut down")
+            heapq.heappush(self._pending, (next(self._numbers), job))
+            self._under_way.add(job.future)
+        job.future.add_done_callback(self._under_way.discard)
+        self._events.put(_nothing)
+        return job.future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes: after their tasks, or where the user interrupts, with a few seconds for paid calls."""
+        import ray
+
+        with self._lock:
+            if self._is_over:
+                return
+            self._is_over = True
+            under_way = list(self._under_way)
+            if cancel_futures or is_stopping():
+                for _, job in self._pending:
+                    job.cancel()
+                self._pending.clear()
+        if is_stopping():
+            wait_for(under_way, CALLS_SECONDS if self._at_once else 0)
+        elif wait:
+            wait_for(under_way)
+        self._events.put(self._stop)
+        self._thread.join(CALLS_SECONDS)
+        for worker in self._workers:
+            with suppress(ray.exceptions.RayError, ValueError):
+                ray.kill(worker.handle)
+
+    # What follows runs in one thread, which alone knows who does what.
+
+    def _dispatch(self) -> None:
+        try:
+            while True:
+                with suppress(queue.Empty):
+                    self._events.get(timeout=_LOOK_SECONDS)()
+                if time.monotonic() >= self._next_look:
+                    self._look()
+                self._hand_out()
+        except _Stopped:
+            return
+        except BaseException as error:  # such as a cluster that is gone
+            self._break(error)
+            for future in list(self._under_way):
+                if not future.done():
+                    future.set_exception(error)
+
+    def _look(self) -> None:
+        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._grow()
+        if self._pending and not any(worker.is_ready for worker in self._workers):
+            sys.stderr.write("waiting for the cluster, which has no free CPU\n")
+
+    @staticmethod
+    def _stop() -> None:
+        raise _Stopped
+
+    def _room(self) -> int:
+        import ray
+
+        room = int(ray.cluster_resources().get("CPU", 0))
+        return room if self._at_once is None else min(room, self._at_once)
+
+    def _grow(self) -> None:
+        """Ask for a process for each CPU that has none; one that there is no room for begins when there is."""
+        while len(self._workers) < max(1, self._room()) and self._broken is None:
+            worker = _Process(self._kind.remote())
+            self._workers.append(worker)
+            self._when_done(worker.handle.begin.remote([self._setup]), partial(self._begun, worker))
+
+    def _when_done(self, ref: ObjectRef[Any], then: Callable[[Future[Any]], None]) -> None:
+        found: Future[Any] = ref.future()
+        found.add_done_callback(lambda done: self._events.put(partial(then, done)))
+
+    def _begun(self, worker: _Process, found: Future[Any]) -> None:
+        import ray
+
+        try:
+            unpacked(found.result())
+            worker.is_ready = True
+        except ray.exceptions.RayActorError as error:
+            self._lost_starts += 1
+            if self._lost_starts > MAX_RETRIES and not any(other.is_ready for other in self._workers):
+                self._break(
+                    UserError(
+                        f"no process of the cluster could begin: {one_line(error)}",
+                        "personamem, with its extra `ray`, has to be installed on all its machines",
+                    )
+                )
+            self._lose(worker)
+        except Exception as error:
+            self._break(error)
+
+    def _break(self, error: BaseException) -> None:
+        """Have all tasks that are not under way yet, and those to come, fail."""
+        with self._lock:
+            self._broken = self._broken or error
+
+    def _lose(self, worker: _Process) -> None:
+        import ray
+
+        if worker in self._workers:
+            self._workers.remove(worker)
+            with suppress(ray.exceptions.RayError, ValueError):
+                ray.kill(worker.handle)  # one that could not be reached may be there again
+            self._grow()
+
+    def _hand_out(self) -> None:
+        while (worker := self._free()) is not None or self._broken is not None:
+            worker = None if self._broken is not None else worker
+            with self._lock:
+                if not self._pending:
+                    return
+                number, job = heapq.heappop(self._pending)
+            if job.losses == 0 and not job.future.set_running_or_notify_cancel():
+                continue
+            if worker is None:
+                job.future.set_exception(self._broken)
+                continue
+            worker.tasks += 1
+            self._when_done(worker.handle.run.remote(job.call), partial(self._over, worker, number, job))
+
+    def _free(self) -> _Process | None:
+        ready = [worker for worker in self._workers if worker.is_ready and worker.tasks < self._each]
+        if self._at_once is not None and sum(worker.tasks for worker in self._workers) >= self._at_once:
+            return None
+        return min(ready, key=lambda worker: worker.tasks, default=None)
+
+    def _over(self, worker: _Process, number: int, job: _Job, found: Future[Any]) -> None:
+        import ray
+
+        worker.tasks -= 1
+        try:
+            job.future.set_result(unpacked(self._fetched(found.result())))
+        except ray.exceptions.RayTaskError as error:  # such as a result that cannot be pickled
+            job.future.set_exception(error)
+        except ray.exceptions.RayError as error:
+            job.losses += 1
+            self._lose(worker)
+            if job.losses > MAX_RETRIES:
+                job.future.set_exception(
+                    UserError(
+                        f"a task was begun {job.losses} times, and each time its process or machine was lost: "
+                        f"{one_line(error)}",
+                        "it may need more memory than a machine of the cluster has",
+                    )
+                )
+                return
+            with self._lock:
+                heapq.heappush(self._pending, (number, job))
+        except BaseException as error:
+            job.future.set_exception(error)
+
+    def _fetched(self, result: bytes | str) -> bytes:
+        """Return a result that may be in a file of the spool."""
+        if isinstance(result, bytes):
+            return result
+        assert self._spool is not None
+        path = self._spool / result
+        try:
+            data = path.read_bytes()
+            path.unlink()
+        except OSError as error:
+            raise UserError(
+                f"{path}, which a machine of the cluster wrote, cannot be read: {error.strerror}"
+            ) from error
+        return data
+
+
+class _Stopped(Exception):
+    """Ends the thread of a pool."""
+
+
+def _nothing() -> None:
+    """Wake the thread of a pool."""
+
+
+class _Job:
+    """A task: its call, pickled, and how often it was lost."""
+
+    def __init__(self, future: Future[Any], call: bytes) -> None:
+        self.future = future
+        self.call = call
+        self.losses = 0
+
+    def cancel(self) -> None:
+        if self.future.cancel():
+            self.future.set_running_or_notify_cancel()
+        else:  # it was begun, and lost
+            self.future.set_exception(CancelledError())
+
+
+class _Process:
+    """A process of the cluster, as the pool knows it; `tasks` is how many it has."""
+
+    def __init__(self, handle: ActorHandle[Worker]) -> None:
+        self.handle = handle
+        self.is_ready = False
+        self.tasks = 0
