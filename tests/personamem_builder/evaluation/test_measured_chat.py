@@ -48,8 +48,8 @@ def ask(url: str, **more: Any) -> Reply:
     headers = PrivateHeaders({"Content-Type": "application/json"})
     endpoint = Endpoint(address, headers, EndpointLabels(url, "m", "KEY", "base_url", "/v1"), 60, 5, 1)
     payload = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
-    ((_, reply, _),) = ChatClient(endpoint, **more).ask_all(1, lambda number: payload)
-    return reply
+    (answered,) = ChatClient(endpoint, **more).ask_all(1, lambda number: payload)
+    return answered.reply
 
 
 def body(usage: Any, *, anthropic: bool = False) -> dict[str, Any]:

@@ -94,12 +94,13 @@ def dataset() -> dict[str, bytes]:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"question_id": ["a", "b"]}), sink)
     content = sink.getvalue().to_pybytes()
-    data_files = [{"split": "128k", "path": "data/benchmark-128k.parquet"}]
+    tables = {f"data/{table}_128k.parquet": content for table in ("questions", "shared_contexts")}
+    data_files = [{"split": "128k", "path": "data/questions_128k.parquet"}]
     card = json.dumps({"configs": [{"config_name": "benchmark", "data_files": data_files}]})
     return {
         "README.md": f"---\n{card}\n---\n# Ours\n".encode(),
-        "manifest.json": manifest_of({"data/benchmark-128k.parquet": content}),
-        "data/benchmark-128k.parquet": content,
+        "manifest.json": manifest_of(tables),
+        **tables,
         "notes/big.bin": b"not part of the dataset folder",
     }
 
@@ -250,7 +251,7 @@ def test_a_cache_that_cannot_be_written(hub: LoopbackHub, tmp_path: Path) -> Non
 
 
 def test_one_of_our_datasets(hub: LoopbackHub, client: HubClient, offline: HubClient) -> None:
-    old = manifest_of({}, version="0.1.0")
+    old = manifest_of({name: one for name, one in dataset().items() if name.startswith("data/")}, version="0.1.0")
     hub.reset({"org/ours": {"main": dataset(), "v1": dataset() | {"manifest.json": old}}})
     newest = client.call(download_dataset, "org/ours")
     tagged = client.call(download_dataset, "org/ours", revision="v1")
@@ -259,7 +260,8 @@ def test_one_of_our_datasets(hub: LoopbackHub, client: HubClient, offline: HubCl
     assert (tagged / "manifest.json").read_bytes() == old
     assert sorted(p.relative_to(newest).as_posix() for p in newest.rglob("*") if p.is_file()) == [
         "README.md",
-        "data/benchmark-128k.parquet",
+        "data/questions_128k.parquet",
+        "data/shared_contexts_128k.parquet",
         "manifest.json",
     ]
     assert offline.call(download_dataset, "org/ours") == newest
@@ -291,7 +293,7 @@ def test_the_loopback_hub_serves_load_dataset(hub: LoopbackHub, plain: HubClient
     hub.reset({"org/ours": {"main": dataset()}})
     rows = plain.forget().call(hub_reads.load, "org/ours", split="128k", streaming=streaming, ours=False)
     assert [row["question_id"] for row in rows] == ["a", "b"]
-    assert "data/benchmark-128k.parquet" in hub.fetched()
+    assert "data/questions_128k.parquet" in hub.fetched()
 
 
 def test_the_loopback_hub_answers_the_other_reads_of_the_client_library(hub: LoopbackHub, plain: HubClient) -> None:
@@ -299,7 +301,7 @@ def test_the_loopback_hub_answers_the_other_reads_of_the_client_library(hub: Loo
     assert plain.call(hub_reads.read_api, "org/ours") == {
         "refs": ["main", "v1"],
         "tree": ["README.md", "data", "manifest.json", "notes"],
-        "folder": ["data/benchmark-128k.parquet"],
+        "folder": ["data/questions_128k.parquet"],
         "paths": ["data", "manifest.json"],
         "exist": [False, False],
         "part": b"234",
