@@ -301,7 +301,7 @@ def test_the_loopback_hub_answers_the_other_reads_of_the_client_library(hub: Loo
     assert plain.call(hub_reads.read_api, "org/ours") == {
         "refs": ["main", "v1"],
         "tree": ["README.md", "data", "manifest.json", "notes"],
-        "folder": ["data/questions_128k.parquet"],
+        "folder": ["data/questions_128k.parquet", "data/shared_contexts_128k.parquet"],
         "paths": ["data", "manifest.json"],
         "exist": [False, False],
         "part": b"234",
