@@ -170,10 +170,25 @@ class Manifest(OptionalEntries):
     files: dict[_DataFile, FileEntry]
 
 
+def _are_columns(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(one, dict) and isinstance(one.get("name"), str) and _is_type(one) for one in value
+    )
+
+
+def _is_type(column: dict[str, object]) -> bool:
+    """Say whether a column has a type as `build.features` writes it: a name, a list of something, or a struct."""
+    inner = column.get("list", column.get("dtype"))
+    return isinstance(inner, str) or _are_columns(inner) or (isinstance(inner, dict) and _is_type(inner))
+
+
 def _complete(manifest: Manifest) -> Manifest:
     _with_all_files(manifest)
     if "features" in manifest and any("num_bytes" not in split for split in manifest["splits"].values()):
         raise ValueError("splits: num_bytes is missing, which the features go with")
+    for config, columns in manifest.get("features", {}).items():
+        if not _are_columns(columns):
+            raise ValueError(f"features: {config} describes no columns")
     return manifest
 
 

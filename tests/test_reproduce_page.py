@@ -46,7 +46,7 @@ def workplace(tmp_path: Path, dataset_folder: Path, monkeypatch: pytest.MonkeyPa
 
 def run(command: list[str], url: str) -> str:
     words = [word.replace("MODEL", "demo").replace("URL", url) for word in command]
-    outcome = personamem(*words)
+    outcome = personamem(*words, COLUMNS="200")
     assert outcome.exit_code == 0, (words, outcome.err)
     return outcome.out
 

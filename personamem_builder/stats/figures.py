@@ -5,10 +5,14 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
+from generation.errors import UserError
+from generation.reading import describe
 from generation.records import QUESTION_TYPES
 from personamem_builder.schema import SHORT_TYPES, QuestionRow
 from personamem_builder.stats.bins import Bins, session_bins, token_bins
@@ -73,12 +77,20 @@ class SplitFigures(NamedTuple):
 
 
 def from_json(data: Mapping[str, Any]) -> SplitFigures:
-    """Return figures from their JSON."""
-    spreads: dict[str, Any] = {name: value and Spread(**value) for name, value in data.items() if name in _SPREADS}
-    return SplitFigures(**{**data, **spreads})
+    """Return figures from the JSON that a manifest has of them.
+
+    Raises:
+        UserError: They are damaged.
+    """
+    try:
+        return _form().validate_python(data)
+    except ValidationError as error:
+        raise UserError(f"manifest.json: figures: {describe(error)}", "build or import the dataset again") from error
 
 
-_SPREADS: Final = ("tokens_since_spread", "context_tokens", "filler_share")
+@cache
+def _form() -> TypeAdapter[SplitFigures]:
+    return TypeAdapter(SplitFigures)
 
 
 def describe_split(split: str, rows: Iterable[QuestionRow]) -> SplitFigures:

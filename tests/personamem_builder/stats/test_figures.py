@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from generation.errors import UserError
 from personamem_builder.audit.inputs import read_splits
 from personamem_builder.audit.records import AuditedSplit
 from personamem_builder.stats.figures import SplitFigures, Spread, describe_split, from_json
@@ -87,3 +88,9 @@ def test_many_topics_are_taken_together() -> None:
     [table] = [table for table in tables_of([many]) if table.title == "questions by topic"]
     assert list(table.rows)[-1] == "5 more"
     assert table.rows["5 more"] == ["5"]
+
+
+@pytest.mark.parametrize("change", [{"types": 3}, {"questions": "many"}, {"filler_share": [1]}, {"more": 1}])
+def test_damaged_figures_are_one_clear_error(excerpt: SplitFigures, change: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=r"manifest\.json: figures: "):
+        from_json({**excerpt.as_json(), **change})
