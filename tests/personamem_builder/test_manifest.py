@@ -90,6 +90,8 @@ def test_a_missing_key_and_a_wrong_type_are_named(folder: Folder, path: str) -> 
         ("notes", "one"),
         ("generation", []),
         ("features", {"benchmark": 3}),
+        ("features", {"benchmark": [{"name": "a", "dtype": 0}], "shared_contexts": []}),
+        ("features", {"benchmark": [{"name": "a", "list": {"dtype": [3]}}], "shared_contexts": []}),
         ("changelog", [{"version": "1.0.0"}]),
         ("canary", ["x"]),
         ("splits", {}),
