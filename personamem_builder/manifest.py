@@ -184,11 +184,11 @@ def _is_type(column: dict[str, object]) -> bool:
 
 def _complete(manifest: Manifest) -> Manifest:
     _with_all_files(manifest)
-    if "features" in manifest and any("num_bytes" not in split for split in manifest["splits"].values()):
-        raise ValueError("splits: num_bytes is missing, which the features go with")
     for config, columns in manifest.get("features", {}).items():
         if not _are_columns(columns):
             raise ValueError(f"features: {config} describes no columns")
+    if "features" in manifest and any("num_bytes" not in split for split in manifest["splits"].values()):
+        raise ValueError("splits: num_bytes is missing, which the features go with")
     return manifest
 
 
