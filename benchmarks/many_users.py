@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from support.measure import Target, argument_parser, conclude, in_child, print_table
 
