@@ -1,9 +1,8 @@
 """A run of ever more users, made in shards of 50: seconds a user, and the peak memory of each step.
 
-Users have one topic, two short sessions and few questions, so that a thousand of them take minutes. A step runs in a process
-of its own; `generate` makes the shards one after another, so its memory is that of one shard. Time a user should not
-depend on how many there are, nor should the memory of generating; what the others keep of all users is said in
-docs/scale.md.
+Users have one topic, two short sessions and few questions, so that a thousand of them take minutes. A step runs in a
+process of its own; `generate` makes the shards one after another, so its memory is that of one shard. Time a user
+should not depend on how many there are, nor should the memory of generating.
 """
 
 from __future__ import annotations
