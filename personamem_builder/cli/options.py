@@ -59,8 +59,6 @@ def _checked_address(ctx: click.Context, option: click.Parameter, value: str | N
             f"--ray {value[:80]}: that is no address of a Ray cluster",
             "give auto or host:port; without an address, put --ray at the end of the command",
         )
-    if find_spec("ray") is None:
-        raise UserError("--ray needs Ray, which is not installed", install_hint("ray"))
     return value
 
 
@@ -81,10 +79,12 @@ def workers_of(workers: int, ray: str | None) -> Workers:
     """Return who works, by what `--workers` and `--ray` say.
 
     Raises:
-        UserError: They contradict each other.
+        UserError: They contradict each other, or there is no Ray.
     """
     if ray is None:
         return workers
+    if find_spec("ray") is None:
+        raise UserError("--ray needs Ray, which is not installed", install_hint("ray"))
     if ray != LOCAL and workers > 1:
         raise UserError(
             f"--workers {workers} is for this machine, and --ray {ray} uses all CPUs of its cluster", "give one of them"

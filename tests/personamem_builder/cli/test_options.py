@@ -19,6 +19,13 @@ def test_the_first_split_unless_it_is_named(dataset_folder: Path, tmp_path: Path
         chosen_split(tmp_path, None)
 
 
+@pytest.fixture
+def _ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray is there, as far as options look."""
+    monkeypatch.setattr(options, "find_spec", lambda name: object())
+
+
+@pytest.mark.usefixtures("_ray")
 @pytest.mark.parametrize(
     ("workers", "ray", "expected"),
     [
@@ -33,6 +40,7 @@ def test_who_works(workers: int, ray: str | None, expected: object) -> None:
     assert workers_of(workers, ray) == expected
 
 
+@pytest.mark.usefixtures("_ray")
 def test_a_cluster_elsewhere_has_its_own_number_of_processes() -> None:
     with pytest.raises(UserError, match="--workers 4 is for this machine, and --ray auto uses all CPUs of its cluster"):
         workers_of(4, "auto")
