@@ -33,6 +33,7 @@ MAX_RETRIES: Final = 3
 
 _AHEAD: Final = 2  # tasks at a worker with one thread: the next one is there when the first is done
 _LOOK_SECONDS: Final = 10.0  # between looks for machines that have come to the cluster
+_PAUSE_SECONDS: Final = 0.5  # after processes that were lost before they had begun; twice as long each time
 
 
 class RayPool(Executor):
@@ -81,8 +82,9 @@ class RayPool(Executor):
         self._events: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._broken: BaseException | None = None
-        self._lost_starts = 0
-        self._next_look = time.monotonic() + _LOOK_SECONDS
+        self._rounds = 0
+        self._lost_rounds: set[int] = set()
+        self._next_look = self._next_word = time.monotonic() + _LOOK_SECONDS
         self._is_over = False
         self._grow()
         self._thread = threading.Thread(target=self._dispatch, daemon=True)
@@ -129,7 +131,7 @@ class RayPool(Executor):
         try:
             while True:
                 with suppress(queue.Empty):
-                    self._events.get(timeout=_LOOK_SECONDS)()
+                    self._events.get(timeout=max(0.0, self._next_look - time.monotonic()))()
                 if time.monotonic() >= self._next_look:
                     self._look()
                 self._hand_out()
@@ -142,10 +144,13 @@ class RayPool(Executor):
                     future.set_exception(error)
 
     def _look(self) -> None:
-        self._next_look = time.monotonic() + _LOOK_SECONDS
+        now = time.monotonic()
+        self._next_look = now + _LOOK_SECONDS
         self._grow()
-        if self._pending and not any(worker.is_ready for worker in self._workers):
-            sys.stderr.write("waiting for the cluster, which has no free CPU\n")
+        if now >= self._next_word:
+            self._next_word = now + _LOOK_SECONDS
+            if self._pending and not any(worker.is_ready for worker in self._workers):
+                sys.stderr.write("waiting for the cluster, none of whose processes has begun yet\n")
 
     @staticmethod
     def _stop() -> None:
@@ -159,8 +164,9 @@ class RayPool(Executor):
 
     def _grow(self) -> None:
         """Ask for a process for each CPU that has none; one that there is no room for begins when there is."""
+        self._rounds += 1
         while len(self._workers) < max(1, self._room()) and self._broken is None:
-            worker = _Process(self._kind.remote())
+            worker = _Process(self._kind.remote(), self._rounds)
             self._workers.append(worker)
             self._when_done(worker.handle.begin.remote([self._setup]), partial(self._begun, worker))
 
@@ -175,15 +181,18 @@ class RayPool(Executor):
             unpacked(found.result())
             worker.is_ready = True
         except ray.exceptions.RayActorError as error:
-            self._lost_starts += 1
-            if self._lost_starts > MAX_RETRIES and not any(other.is_ready for other in self._workers):
+            self._lost_rounds.add(worker.round)
+            self._lose(worker)
+            if self._is_hopeless():
                 self._break(
                     UserError(
                         f"no process of the cluster could begin: {one_line(error)}",
                         "personamem, with its extra `ray`, has to be installed on all its machines",
                     )
                 )
-            self._lose(worker)
+            # A machine that dies takes with it what is sent there until the cluster knows that it is gone.
+            pause = min(_PAUSE_SECONDS * 2 ** len(self._lost_rounds), _LOOK_SECONDS)
+            self._next_look = min(self._next_look, time.monotonic() + pause)
         except Exception as error:
             self._break(error)
 
@@ -192,6 +201,15 @@ class RayPool(Executor):
         with self._lock:
             self._broken = self._broken or error
 
+    def _is_hopeless(self) -> bool:
+        """Whether processes were lost again and again before they had begun, and none has begun or still may.
+
+        Some may wait for a CPU for ever: after many losses they are not waited for.
+        """
+        if any(worker.is_ready for worker in self._workers):
+            return False
+        return len(self._lost_rounds) > MAX_RETRIES * (MAX_RETRIES if self._workers else 1)
+
     def _lose(self, worker: _Process) -> None:
         import ray
 
@@ -199,7 +217,6 @@ class RayPool(Executor):
             self._workers.remove(worker)
             with suppress(ray.exceptions.RayError, ValueError):
                 ray.kill(worker.handle)  # one that could not be reached may be there again
-            self._grow()
 
     def _hand_out(self) -> None:
         while (worker := self._free()) is not None or self._broken is not None:
@@ -233,6 +250,7 @@ class RayPool(Executor):
         except ray.exceptions.RayError as error:
             job.losses += 1
             self._lose(worker)
+            self._grow()
             if job.losses > MAX_RETRIES:
                 job.future.set_exception(
                     UserError(
@@ -287,9 +305,10 @@ class _Job:
 
 
 class _Process:
-    """A process of the cluster, as the pool knows it; `tasks` is how many it has."""
+    """A process of the cluster, as the pool knows it; `tasks` is how many it has, `round` when it was asked for."""
 
-    def __init__(self, handle: ActorHandle[Worker]) -> None:
+    def __init__(self, handle: ActorHandle[Worker], round: int) -> None:
         self.handle = handle
+        self.round = round
         self.is_ready = False
         self.tasks = 0

@@ -102,6 +102,23 @@ def test_a_task_that_kills_its_process_each_time_is_an_error(cluster: Any) -> No
         assert pool.submit(abs, -1).result(60) == 1, "the others go on"
 
 
+def test_nodes_that_die_while_processes_begin_cost_no_task(cluster: Any, tmp_path: Path) -> None:
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(4)]
+    with RayPool(time.sleep, 2, at_once=10) as pool:
+        assert pool.workers >= 5
+        for node in nodes:
+            cluster.remove_node(node, allow_graceful=False)
+        assert list(ordered_results(pool, 10, operator.neg, range(10))) == [-i for i in range(10)]
+
+
+def test_processes_that_never_begin_are_an_error(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_pool, "_PAUSE_SECONDS", 0.01)
+    with RayPool(os._exit, 1) as pool:
+        with pytest.raises(UserError, match=r"^no process of the cluster could begin: ") as raised:
+            pool.submit(abs, -1).result(90)
+        assert "has to be installed on all its machines" in raised.value.hint
+
+
 def test_tasks_that_wait_share_processes_and_are_so_many_at_a_time(cluster: Any) -> None:
     with RayPool(operator.truth, 0, at_once=6) as pool:
         assert pool.workers <= 2, "a node that has just gone may still count"
