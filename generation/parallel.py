@@ -93,7 +93,7 @@ def worker_pool(
         return
     with ExitStack() as stack:
         if isinstance(workers, RayCluster):
-            spool = spool_in and Path(stack.enter_context(_folder_in(spool_in)))
+            spool = spool_in and Path(stack.enter_context(spool_folder(spool_in)))
             stack.enter_context(connected(workers))
             cluster = RayPool(start, *arguments, visible=visible, spool=spool)
             pool = WorkerPool(cluster, cluster.workers)
@@ -103,7 +103,12 @@ def worker_pool(
         yield pool
 
 
-def _folder_in(folder: Path) -> TemporaryDirectory[str]:
+def spool_folder(folder: Path) -> TemporaryDirectory[str]:
+    """Return a folder in another for what is on its way to or from a cluster.
+
+    Raises:
+        UserError: The disk refuses.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return TemporaryDirectory(dir=folder, prefix=".ray-", ignore_cleanup_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from generation.banks.load import Banks
@@ -33,7 +34,9 @@ from generation.store import FailedItem, RunStore
 if TYPE_CHECKING:
     from generation.llm.desk import Desk
 
-_AHEAD: Final = 8  # tasks that each worker may be ahead of the writing
+_AHEAD: Final = 8  # tasks, or parts, that each worker may be ahead of the writing
+_MOST_TOGETHER: Final = 8  # tasks in a part: each part costs a message to a worker and one back
+_LEAST_PARTS: Final = 8  # for each worker, so that they end at about the same time
 
 
 class Generated(NamedTuple):
@@ -199,7 +202,11 @@ class _Runner:
             return self._asked(name, tasks)
         if self._pool is None:
             return (_make(name, task) for task in tasks)
-        return ordered_results(self._pool.executor, self._pool.workers * _AHEAD, partial(_make, name), tasks)
+        # The more tasks there are, the less it matters which process has the last ones, and the more what each costs.
+        size = max(1, min(_MOST_TOGETHER, len(tasks) // (_LEAST_PARTS * self._pool.workers)))
+        parts = (tasks[start : start + size] for start in range(0, len(tasks), size))
+        made = ordered_results(self._pool.executor, self._pool.workers * _AHEAD, partial(_make_all, name), parts)
+        return chain.from_iterable(made)
 
     def _asked(self, name: str, tasks: Sequence[Any]) -> Iterator[Record | FailedItem]:
         """Ask a language model, with several calls under way; those that are when a run stops are kept too."""
@@ -229,6 +236,10 @@ def _make(name: str, task: Any) -> Record:
     assert _worker is not None, "no worker was started in this process"
     client, banks = _worker
     return STAGES[name].write(client, banks, task)
+
+
+def _make_all(name: str, tasks: Sequence[Any]) -> list[Record]:
+    return [_make(name, task) for task in tasks]
 
 
 def _start_asking(work: RunInputs, desk: Desk, templates: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ import queue
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures import wait as wait_for
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from generation.errors import UserError
 from generation.interruption import CALLS_SECONDS, is_stopping
 from generation.ray_cluster import one_line
-from generation.ray_worker import Setup, Worker, code_digest, unpacked
+from generation.ray_worker import LARGE, Setup, Worker, code_digest, unpacked
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -30,6 +31,11 @@ T = TypeVar("T")
 
 MAX_RETRIES: Final = 3
 """How often a task is begun again whose process, or machine, was lost."""
+
+
+class LostTask(UserError):
+    """A task whose process, or machine, was lost as often as it was begun."""
+
 
 _AHEAD: Final = 2  # tasks at a worker with one thread: the next one is there when the first is done
 _LOOK_SECONDS: Final = 10.0  # between looks for machines that have come to the cluster
@@ -48,7 +54,9 @@ class RayPool(Executor):
         at_once: Tasks that wait for something else than a CPU, such as a language model, and how many of them may be
             under way in the whole cluster; None for tasks that take a CPU each.
         visible: Folders that tasks read.
-        spool: A folder that all machines share, for large results.
+        spool: A folder that all machines share, for large arguments and results.
+        processes: How many processes at most.
+        retries: How often a task is begun again whose process ended, though its machine is still there.
 
     Attributes:
         workers: Processes that the cluster has room for when it is made.
@@ -61,10 +69,14 @@ class RayPool(Executor):
         at_once: int | None = None,
         visible: Sequence[Path] = (),
         spool: Path | None = None,
+        processes: int | None = None,
+        retries: int = MAX_RETRIES,
     ) -> None:
         import ray
 
         self._at_once = at_once
+        self._most = processes
+        self._retries = retries
         self._spool = spool and spool.absolute()
         folders = [path.absolute() for path in (*visible, *([spool] if spool else []))]
         code = {name: code_digest(name) for name in (__package__, start.__module__.partition(".")[0])}
@@ -92,13 +104,16 @@ class RayPool(Executor):
 
     def submit(self, function: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
         """Have a function of a module called in one of the processes."""
-        job = _Job(Future(), pickle.dumps((function, arguments, named)))
+        job = _Job(Future(), self._sent(pickle.dumps((function, arguments, named))))
         with self._lock:
             if self._is_over:
                 raise RuntimeError("the pool was shut down")
             heapq.heappush(self._pending, (next(self._numbers), job))
             self._under_way.add(job.future)
         job.future.add_done_callback(self._under_way.discard)
+        if isinstance(job.call, str) and self._spool is not None:
+            path = self._spool / job.call
+            job.future.add_done_callback(lambda _: path.unlink(missing_ok=True))
         self._events.put(_nothing)
         return job.future
 
@@ -157,10 +172,8 @@ class RayPool(Executor):
         raise _Stopped
 
     def _room(self) -> int:
-        import ray
-
-        room = int(ray.cluster_resources().get("CPU", 0))
-        return room if self._at_once is None else min(room, self._at_once)
+        room = cluster_cpus()
+        return min(most for most in (room, self._at_once, self._most) if most is not None)
 
     def _grow(self) -> None:
         """Ask for a process for each CPU that has none; one that there is no room for begins when there is."""
@@ -178,7 +191,7 @@ class RayPool(Executor):
         import ray
 
         try:
-            unpacked(found.result())
+            worker.node = unpacked(found.result())
             worker.is_ready = True
         except ray.exceptions.RayActorError as error:
             self._lost_rounds.add(worker.round)
@@ -249,13 +262,14 @@ class RayPool(Executor):
             job.future.set_exception(error)
         except ray.exceptions.RayError as error:
             job.losses += 1
+            job.crashes += isinstance(error, ray.exceptions.ActorDiedError) and _is_alive(worker.node)
             self._lose(worker)
             self._grow()
-            if job.losses > MAX_RETRIES:
+            if job.losses > MAX_RETRIES or job.crashes > self._retries:
+                times = f"begun {job.losses} times, and each time its" if job.losses > 1 else "begun, and its"
                 job.future.set_exception(
-                    UserError(
-                        f"a task was begun {job.losses} times, and each time its process or machine was lost: "
-                        f"{one_line(error)}",
+                    LostTask(
+                        f"a task was {times} process or machine was lost: {one_line(error)}",
                         "it may need more memory than a machine of the cluster has",
                     )
                 )
@@ -264,6 +278,17 @@ class RayPool(Executor):
                 heapq.heappush(self._pending, (number, job))
         except BaseException as error:
             job.future.set_exception(error)
+
+    def _sent(self, call: bytes) -> bytes | str:
+        """Return a call, or the name of the file of the spool that has it until it is over."""
+        if self._spool is None or len(call) < LARGE:
+            return call
+        name = uuid.uuid4().hex
+        try:
+            (self._spool / name).write_bytes(call)
+        except OSError as error:
+            raise UserError(f"{self._spool} cannot be written: {error.strerror}") from error
+        return name
 
     def _fetched(self, result: bytes | str) -> bytes:
         """Return a result that may be in a file of the spool."""
@@ -281,6 +306,19 @@ class RayPool(Executor):
         return data
 
 
+def cluster_cpus() -> int:
+    """Return how many CPUs the cluster has that this process is connected to."""
+    import ray
+
+    return int(ray.cluster_resources().get("CPU", 0))
+
+
+def _is_alive(node: str) -> bool:
+    import ray
+
+    return any(known["NodeID"] == node and known["Alive"] for known in ray.nodes())
+
+
 class _Stopped(Exception):
     """Ends the thread of a pool."""
 
@@ -290,12 +328,13 @@ def _nothing() -> None:
 
 
 class _Job:
-    """A task: its call, pickled, and how often it was lost."""
+    """A task: its call, pickled, or the file that has it; and how often it was lost."""
 
-    def __init__(self, future: Future[Any], call: bytes) -> None:
+    def __init__(self, future: Future[Any], call: bytes | str) -> None:
         self.future = future
         self.call = call
         self.losses = 0
+        self.crashes = 0  # losses of a process whose machine lived on
 
     def cancel(self) -> None:
         if self.future.cancel():
@@ -310,5 +349,6 @@ class _Process:
     def __init__(self, handle: ActorHandle[Worker], round: int) -> None:
         self.handle = handle
         self.round = round
+        self.node = ""
         self.is_ready = False
         self.tasks = 0

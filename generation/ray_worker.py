@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 LARGE: Final = 100_000
-"""Bytes from which a result goes through a file, where there is a folder for them. Ray sends what is smaller along with
-its answer, so that nothing of ours is ever in its object store but what workers start with."""
+"""Bytes from which arguments and results go through files, where there is a folder for them. Ray sends what is smaller
+along with a call or an answer, so that nothing of ours is ever in its object store but what workers start with."""
 
 
 class Setup(NamedTuple):
@@ -46,12 +46,14 @@ class Worker:
         self._spool: Path | None = None
 
     def begin(self, setup: list[ObjectRef[bytes]]) -> bytes:
-        """Get ready; Ray would resolve a reference that is not in a list."""
+        """Get ready; the outcome is which machine this is. Ray would resolve a reference that is not in a list."""
         import ray
 
         return outcome(self._begin, ray.get(setup[0]))
 
-    def _begin(self, data: bytes) -> None:
+    def _begin(self, data: bytes) -> str:
+        import ray
+
         node = platform.node()
         try:
             setup: Setup = pickle.loads(data)
@@ -77,11 +79,11 @@ class Worker:
         self._spool = setup.spool
         setup.start(*setup.arguments)
         gc.freeze()
+        return ray.get_runtime_context().get_node_id()  # type: ignore[no-any-return]
 
-    def run(self, call: bytes) -> bytes | str:
-        """Make a call; returns its outcome, or the name of the file of the spool that has it."""
-        function, arguments, named = pickle.loads(call)
-        data = outcome(function, *arguments, **named)
+    def run(self, call: bytes | str) -> bytes | str:
+        """Make a call and return its outcome; of either there may be the name of a file of the spool instead."""
+        data = outcome(self._run, call)
         if self._spool is None or len(data) < LARGE:
             return data
         name = uuid.uuid4().hex
@@ -93,6 +95,17 @@ class Worker:
             message = f"{self._spool} cannot be written by {platform.node()}: {error.strerror}"
             return pickle.dumps((None, UserError(message), ""))
         return name
+
+    def _run(self, call: bytes | str) -> Any:
+        if isinstance(call, str):
+            assert self._spool is not None
+            path = self._spool / call
+            try:
+                call = path.read_bytes()
+            except OSError as error:
+                raise UserError(f"{path} cannot be read by {platform.node()}: {error.strerror}") from error
+        function, arguments, named = pickle.loads(call)
+        return function(*arguments, **named)
 
 
 def ignore_interrupts() -> None:

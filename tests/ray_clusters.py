@@ -49,6 +49,15 @@ def begin_task(folder: Path, number: int) -> int:
     return number
 
 
+def begin_slow_task(folder: Path) -> int:
+    """A task that takes long the first time; returns how often it was begun."""
+    times = len(list(folder.iterdir())) + 1
+    folder.joinpath(str(times)).touch()
+    if times == 1:
+        time.sleep(60)
+    return times
+
+
 def fill(size: int) -> bytes:
     """Return so many bytes."""
     return b"x" * size

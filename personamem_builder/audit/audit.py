@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from generation.parallel import WorkerPool, Workers, ordered_results
 from generation.progress import track
-from personamem_builder.audit.balance import balance_findings
-from personamem_builder.audit.cues import cue_findings
+from personamem_builder.audit.checks import Checker, checking_pool, checks_of, make
 from personamem_builder.audit.gates import Gates, Judged, failed, judge
-from personamem_builder.audit.history.history import POOLED, history_findings
 from personamem_builder.audit.history.memoriser import Memory, learn
 from personamem_builder.audit.inputs import read_splits
-from personamem_builder.audit.integrity import integrity_findings
 from personamem_builder.audit.model import ConditionCredits, model_findings
-from personamem_builder.audit.probes import probe_credits, probe_findings
-from personamem_builder.audit.readers import reader_findings
-from personamem_builder.audit.records import ALL, AuditedSplit, Finding
-from personamem_builder.audit.sample import SAMPLE, sample
-from personamem_builder.audit.surface import surface_findings
-from personamem_builder.audit.texts import text_findings
+from personamem_builder.audit.records import AuditedSplit, Finding
+from personamem_builder.audit.sample import SAMPLE
 from personamem_builder.manifest import is_dataset_folder, read_manifest
 
 
@@ -61,6 +56,7 @@ def audit(
     gates: Gates,
     conditions: Mapping[str, ConditionCredits] | None = None,
     other_seeds: Sequence[Path] = (),
+    workers: Workers = 1,
 ) -> Audit:
     """Audit a dataset folder, a run, a release or a file of questions, see `inputs.read_splits`.
 
@@ -70,14 +66,18 @@ def audit(
         gates: The limits.
         conditions: What a model answered, for each split that it was asked about.
         other_seeds: Runs or dataset folders that `history.memoriser` learns from.
+        workers: How many processes make checks, or the Ray cluster that does; what is found is the same.
 
     Raises:
-        UserError: There is nothing to audit, no such split, or nothing to learn from in what has another seed.
+        UserError: There is nothing to audit, no such split, or nothing to learn from in what has another seed; or
+            there is no such cluster.
     """
     splits = read_splits(path, names)
     digest = read_manifest(path)["digest"] if is_dataset_folder(path) else ""
     memory = learn(other_seeds) if other_seeds else None
-    return audit_splits(splits, gates, conditions, memory)._replace(source=path.resolve().name, digest=digest)
+    with checking_pool(workers, path, memory) as pool:
+        found = audit_splits(splits, gates, conditions, memory, pool=pool)
+    return found._replace(source=path.resolve().name, digest=digest)
 
 
 def audit_splits(
@@ -86,6 +86,7 @@ def audit_splits(
     conditions: Mapping[str, ConditionCredits] | None = None,
     memory: Memory | None = None,
     most_probed: int = SAMPLE,
+    pool: WorkerPool | None = None,
 ) -> Audit:
     """Audit splits, wherever they come from.
 
@@ -95,47 +96,24 @@ def audit_splits(
         conditions: As for `audit`.
         memory: What was learned from other seeds.
         most_probed: Of so many questions of a split at most probes are trained and tested, see `sample`.
+        pool: Processes of `checks.checking_pool` that audit the same splits; None for this one.
     """
-    probes: dict[str, dict[str, list[float]]] = {split.name: {} for split in splits}
-    probed = {split.name: sample(split, most_probed) for split in splits}
+    probes: dict[str, Mapping[str, Sequence[float]]] = {}
+    probed: dict[str, AuditedSplit] = {}
     findings: list[Finding] = []
+    checker = Checker({split.name: split for split in splits}.__getitem__, memory, most_probed)
+    workers = pool.workers if pool else 1
+    tasks = {split.name: checks_of(split.name, workers) for split in splits}
+    every = chain.from_iterable(tasks.values())
+    results = map(checker.make, every) if pool is None else ordered_results(pool.executor, 2 * workers, make, every)
     for split in splits:
-        checks = _checks(split, probed[split.name], probes[split.name], memory)
-        for found in track(checks, f"auditing {split.name}", _NUM_CHECKS):
-            findings += found
+        made: dict[str, list[Any]] = {}
+        own = tasks[split.name]
+        done = track(islice(results, len(own)), f"auditing {split.name}", len(own))
+        for check, result in zip(own, done, strict=True):
+            made.setdefault(check.name, []).append(result)
+        found, probes[split.name], probed[split.name] = checker.findings(split, made)
+        findings += found
         if conditions and split.name in conditions:
             findings += model_findings(split, conditions[split.name])
     return Audit("", "", judge(findings, gates), splits, probes, probed)
-
-
-_NUM_CHECKS = 8
-
-
-def _checks(
-    split: AuditedSplit, probed: AuditedSplit, probes: dict[str, list[float]], memory: Memory | None
-) -> Iterator[list[Finding]]:
-    """Make the checks of a split, one group at a time; `probes` receives the credits of the trained probes."""
-    yield surface_findings(split)
-    probes.update(probe_credits(probed))
-    yield _told(split, probed, probe_findings(probed, probes))
-    yield cue_findings(split)
-    yield balance_findings(split)
-    yield text_findings(split)
-    yield integrity_findings(split)
-    yield reader_findings(split)
-    yield _told(split, probed, history_findings(split, memory, probed))
-
-
-def _told(split: AuditedSplit, probed: AuditedSplit, findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings with a note on those that were made of a sample."""
-    if probed is split:
-        return [*findings]
-    note = f"a sample: {len(probed.rows):,} of {len(split.rows):,} questions"
-    return [
-        finding._replace(note="; ".join(filter(None, [finding.note, note]))) if _is_of_sample(finding) else finding
-        for finding in findings
-    ]
-
-
-def _is_of_sample(finding: Finding) -> bool:
-    return finding.slice == ALL and not finding.needs and finding.check.startswith(("probe.", POOLED))

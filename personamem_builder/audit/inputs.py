@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -130,10 +130,10 @@ def _read_dataset(folder: Path, split: str) -> AuditedSplit:
     )
 
 
-def _dataset_contexts(paths: Sequence[Path]) -> Iterator[ContextRow]:
+def _dataset_contexts(paths: Sequence[Path], wanted: Collection[str] | None = None) -> Iterator[ContextRow]:
     for path in paths:
         with _reading(path):
-            yield from iter_contexts(path)
+            yield from iter_contexts(path, wanted=wanted)
 
 
 # --- a run
@@ -151,19 +151,25 @@ def read_run(store: RunStore, *, refined: bool = True) -> AuditedSplit:
     """
     places = list(find_personas(store, refined=refined))
     rows = []
+    histories = []
     for place in places:
         records = read_persona(place)
         layout = _whole_history(records)
+        histories.append((layout.shared_context_id, place))
         starts = dict(zip(layout.session_ids, layout.session_starts, strict=True))
         for question in records.questions:
             end = starts.get(question.before_session_id or "", len(layout.messages))
             rows.append(_run_row(question, layout, end))
     rows.sort(key=table_order)
-    return AuditedSplit(name=RUN, rows=rows, contexts=partial(_run_contexts, places))
+    return AuditedSplit(name=RUN, rows=rows, contexts=partial(_run_contexts, histories))
 
 
-def _run_contexts(places: Sequence[PersonaSpans]) -> Iterator[ContextRow]:
-    for place in places:
+def _run_contexts(
+    histories: Sequence[tuple[str, PersonaSpans]], wanted: Collection[str] | None = None
+) -> Iterator[ContextRow]:
+    for context_id, place in histories:
+        if wanted is not None and context_id not in wanted:
+            continue
         records = read_persona(place)
         layout = _whole_history(records)
         sessions = {plan.session_id: (topic.topic, plan) for topic in records.history.topics for plan in topic.sessions}
@@ -225,11 +231,15 @@ def _owners(rows: Sequence[QuestionRow]) -> dict[str, int]:
     return owners
 
 
-def _release_contexts(path: Path, owners: Mapping[str, int], counted: dict[str, int]) -> Iterator[ContextRow]:
+def _release_contexts(
+    path: Path, owners: Mapping[str, int], counted: dict[str, int], wanted: Collection[str] | None = None
+) -> Iterator[ContextRow]:
     """Yield the contexts of a file; the tokens of each are counted the first time."""
     with _reading(path):
         contexts = read_contexts(path, Faults())
     for key, messages in contexts.items():
+        if wanted is not None and key not in wanted:
+            continue
         if key not in counted:
             tokens = count_tokens(message["content"] for message in messages)
             counted[key] = sum(tokens[message["content"]] for message in messages)

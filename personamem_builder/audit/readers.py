@@ -40,10 +40,23 @@ def reader_findings(split: AuditedSplit) -> list[Finding]:
     The first, and what the replay reads, need questions in the words of the banks that come with the distribution;
     questions of other topics are left out, and a note says how many.
     """
-    if not split.is_generated or split.contexts is None:
-        needs = "contexts" if split.is_generated else "generated data"
-        return not_made(split, needs, EVIDENCE, REPLAY)
-    readings = _read(split)
+    if not can_be_read(split):
+        return unread(split)
+    return findings_of_readings(split, read_questions(split, is_offline(split)))
+
+
+def can_be_read(split: AuditedSplit) -> bool:
+    """Whether there is what readers need: generated questions, and their contexts."""
+    return split.is_generated and split.contexts is not None
+
+
+def unread(split: AuditedSplit) -> list[Finding]:
+    """Return the findings of a split that cannot be read."""
+    return not_made(split, "contexts" if split.is_generated else "generated data", EVIDENCE, REPLAY)
+
+
+def findings_of_readings(split: AuditedSplit, readings: Sequence[ReadQuestion]) -> list[Finding]:
+    """Return the findings of `reader_findings`, from what was read of each question."""
     legible = [i for i, reading in enumerate(readings) if reading.legible]
     return [
         *_evidence_findings(split, readings, legible),
@@ -51,7 +64,7 @@ def reader_findings(split: AuditedSplit) -> list[Finding]:
     ]
 
 
-class _ReadQuestion(NamedTuple):
+class ReadQuestion(NamedTuple):
     """A question as the readers read it.
 
     Attributes:
@@ -92,30 +105,38 @@ def _shipped_reader() -> EvidenceReader:
     return EvidenceReader(load_shipped_banks())
 
 
-def _read(split: AuditedSplit) -> list[_ReadQuestion]:
-    """Read every question of a split, in one pass through its contexts."""
+def is_offline(split: AuditedSplit) -> bool:
+    """Whether most messages of a split are sentences of the banks: text that a model wrote has their topics only."""
     reader = _shipped_reader()
-    # Text that a model wrote has the topics of the banks but not their sentences.
     familiar = sum(reader.recognises(row["topic"], row["user_question_or_message"]) for row in split.rows)
-    offline = 2 * familiar >= len(split.rows)
+    return 2 * familiar >= len(split.rows)
+
+
+def read_questions(split: AuditedSplit, offline: bool) -> list[ReadQuestion]:
+    """Read every question of a split, in one pass through its contexts.
+
+    Args:
+        split: The questions; one whose context is missing is read without one.
+        offline: Whether they are in the words of the banks, see `is_offline`.
+    """
+    reader = _shipped_reader()
     asked = split.asked
-    readings: dict[int, _ReadQuestion] = {}
+    readings: dict[int, ReadQuestion] = {}
     for context in split.contexts() if split.contexts is not None else ():
         if own := asked.get(context["shared_context_id"]):
             text = _ContextText(context["messages"], context["session_starts"], context["session_topics"])
             readings |= {i: _read_row(split.rows[i], text, reader, offline) for i in own}
-    # A question whose context is missing is read without one.
     nothing = _ContextText()
     return [readings.get(i) or _read_row(row, nothing, reader, offline) for i, row in enumerate(split.rows)]
 
 
-def _read_row(row: QuestionRow, context: _ContextText, reader: EvidenceReader, offline: bool) -> _ReadQuestion:
+def _read_row(row: QuestionRow, context: _ContextText, reader: EvidenceReader, offline: bool) -> ReadQuestion:
     end, answer = row["end_index_in_shared_context"], row["answer_index"]
     indices = [i for i in row["evidence_message_indices"] if 0 <= i < len(context.messages)]
     evidence = [(i, (context.messages[i]["content"], context.topic(i) or row["topic"])) for i in indices]
     visible = [message for i, message in evidence if i < end]
     question_type, topic = row["question_type"], row["topic"]
-    reading = _ReadQuestion(
+    reading = ReadQuestion(
         legible=offline and reader.knows(question_type, topic, [message for _, message in evidence]),
         faults=_structure_faults(row, context),
     )
@@ -176,7 +197,7 @@ def _silence_faults(row: QuestionRow, context: _ContextText, reader: EvidenceRea
     ]
 
 
-def _evidence_findings(split: AuditedSplit, readings: Sequence[_ReadQuestion], legible: Sequence[int]) -> list[Finding]:
+def _evidence_findings(split: AuditedSplit, readings: Sequence[ReadQuestion], legible: Sequence[int]) -> list[Finding]:
     """Return how often the evidence reader is right; the examples are questions that it does not answer."""
     if not legible:
         return not_made(split, _OFFLINE, EVIDENCE)
@@ -191,7 +212,7 @@ def _evidence_findings(split: AuditedSplit, readings: Sequence[_ReadQuestion], l
     return [finding._replace(examples=failed[finding.slice], note=note) for finding in found]
 
 
-def _replay_finding(split: AuditedSplit, readings: Sequence[_ReadQuestion], legible: int) -> Finding:
+def _replay_finding(split: AuditedSplit, readings: Sequence[ReadQuestion], legible: int) -> Finding:
     faulty = [(id_, r.faults) for id_, r in zip(split.question_ids, readings, strict=True) if r.faults]
     notes = [f"{id_}: {'; '.join(faults)}" for id_, faults in faulty[:EXAMPLES]]
     if legible < len(split.rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -30,13 +30,14 @@ class AuditedSplit:
     Attributes:
         name: Of the split; that of the file for questions alone.
         rows: Its questions, in the order of their source; of many, packed ones.
-        contexts: Streams its shared contexts, one at a time; None where the source has none.
+        contexts: Streams its shared contexts, one at a time, all of them or those of some ids; None where the source
+            has none.
         source_faults: What reading the source already found wrong, in words.
     """
 
     name: str
     rows: Sequence[QuestionRow]
-    contexts: Callable[[], Iterator[ContextRow]] | None = None
+    contexts: Callable[..., Iterator[ContextRow]] | None = None
     source_faults: Sequence[str] = ()
 
     # Columns, since rows may be packed, see `packed_rows`. Equal texts are one object.
@@ -101,6 +102,16 @@ class AuditedSplit:
     def part(self, indices: Iterable[int]) -> AuditedSplit:
         """Return the same split with some of its questions."""
         return replace(self, rows=pack(self.rows[i] for i in indices))
+
+    def share(self, number: int, count: int) -> AuditedSplit:
+        """Return the same split with the questions of every so manieth context, beginning with the one of a number."""
+        own = frozenset([*self.asked][number::count])
+        part = self.part(self.indices_of_share(number, count))
+        return replace(part, contexts=self.contexts and partial(self.contexts, own))
+
+    def indices_of_share(self, number: int, count: int) -> list[int]:
+        """Return which questions `share` takes."""
+        return sorted(i for context_id in [*self.asked][number::count] for i in self.asked[context_id])
 
     def lacking(self, *columns: str) -> str:
         """Return the first of some columns that not every question has, empty if there is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any, Final, NamedTuple, TypeVar
@@ -16,6 +17,7 @@ from generation.files import json_digest
 from generation.history_records import SessionPlan
 from generation.llm.backends import OFFLINE
 from generation.parallel import WorkerPool, Workers, ordered_results, worker_pool
+from generation.ray_cluster import RayCluster, connected
 from generation.record_files import LineSpan
 from generation.records import Question
 from generation.store import RunStore
@@ -100,7 +102,10 @@ def build(
     _check_owner(out, source, replace)
     refined = read_refined(store)
     with ExitStack() as stack:
-        pool = stack.enter_context(
+        if isinstance(workers, RayCluster):
+            stack.enter_context(connected(workers))  # for the audit too
+        making = stack.enter_context(ExitStack())
+        pool = making.enter_context(
             worker_pool(workers, _start_worker, store, visible=[store.folder], spool_in=out.absolute().parent)
         )
         personas = list(find_personas(store))
@@ -112,11 +117,17 @@ def build(
             _unchanged(_of_each(pool, _contexts_of_persona, plans), store, assemblies),
             source,
             _notes(fingerprint),
-            auditor,
+            auditor and partial(_once_made, making, auditor),
             funnel=_funnel(refined) if refined else None,
             generation=_generation(fingerprint),
             file_limit=file_limit,
         )
+
+
+def _once_made(making: ExitStack, auditor: Auditor, folder: Path) -> Mapping[str, Any]:
+    """Audit a folder once the processes that made it are gone: the audit's need their place."""
+    making.close()
+    return auditor(folder)
 
 
 def _unchanged(

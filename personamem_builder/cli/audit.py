@@ -13,7 +13,7 @@ import click
 
 from generation.errors import UserError
 from generation.resources import install_hint
-from personamem_builder.cli.options import PATH, splits_option
+from personamem_builder.cli.options import PATH, ray_option, splits_option, workers_of, workers_option
 
 if TYPE_CHECKING:
     from personamem_builder.audit.audit import Audit
@@ -91,6 +91,8 @@ def audit_installed() -> Iterator[None]:
     show_default=True,
     help="Where the model's results go, for `personamem report`.",
 )
+@workers_option("Processes that make checks.")
+@ray_option()
 def audit(
     path: Path,
     splits: tuple[str, ...],
@@ -106,6 +108,8 @@ def audit(
     metadata: str | None,
     limit: int | None,
     results: Path,
+    workers: int,
+    ray: str | None,
 ) -> None:
     """Check whether a benchmark can be beaten without reading it, and whether it is whole.
 
@@ -123,7 +127,7 @@ def audit(
     from personamem_builder.persona_bench.write import is_persona_bench
 
     if is_persona_bench(path):
-        if splits or gates or json_file or html_file or export_hard or other_seeds or model:
+        if splits or gates or json_file or html_file or export_hard or other_seeds or model or workers > 1 or ray:
             raise UserError(f"{path} is a PERSONA-Bench folder, whose audit takes no options", "name the folder alone")
         show_audit(path)
         return
@@ -133,6 +137,7 @@ def audit(
         from personamem_builder.audit.render import to_text
 
     limits = read_gates(gates)
+    who = workers_of(workers, ray)
     for file in (json_file, html_file, export_hard):
         if file is not None and not file.parent.is_dir():  # said before a minute of work is lost
             raise UserError(f"{file} cannot be written: there is no folder {file.parent}", "make it first")
@@ -140,7 +145,7 @@ def audit(
     options += ["--metadata", metadata] if metadata else []
     options += ["--limit", str(limit)] if limit else []
     answered = _ask(path, splits, model, model_args, options, results, setting) if model else None
-    found = run_audit(path, splits, limits, answered, other_seeds)
+    found = run_audit(path, splits, limits, answered, other_seeds, who)
     click.echo(to_text(found))
     _write_files(found, json_file, html_file, export_hard)
     if html_file is None:

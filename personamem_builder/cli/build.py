@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from generation.errors import UserError
+from generation.parallel import Workers
 from generation.reading import read_json
 from generation.store import RunStore
 from personamem_builder.cli.audit import audit_installed
@@ -43,9 +44,8 @@ def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers:
     from personamem_builder.dataset.folder import AUDIT
     from personamem_builder.schema import SPLITS
 
-    manifest = build_dataset(
-        RunStore(run), out, splits, replace=replace, workers=workers_of(workers, ray), auditor=_auditor(out.name)
-    )
+    who = workers_of(workers, ray)
+    manifest = build_dataset(RunStore(run), out, splits, replace=replace, workers=who, auditor=_auditor(out.name, who))
     verify_dataset(out)
     for name, split in manifest["splits"].items():
         click.echo(f"{name}: {split['questions']} questions, {split['shared_contexts']} contexts")
@@ -61,7 +61,7 @@ def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers:
     next_step(following)
 
 
-def _auditor(name: str) -> Auditor | None:
+def _auditor(name: str, workers: Workers) -> Auditor | None:
     """Return what audits the folder of that name; None, with a note, where the libraries for it are missing."""
     try:
         with audit_installed():
@@ -71,7 +71,7 @@ def _auditor(name: str) -> Auditor | None:
     except UserError as error:
         note(f"the folder gets no audit: {error.message} ({error.hint})")
         return None
-    return lambda folder: to_json(audit(folder, (), read_gates())._replace(source=name))
+    return lambda folder: to_json(audit(folder, (), read_gates(), workers=workers)._replace(source=name))
 
 
 def _say_audit(out: Path, audit: dict[str, Any]) -> None:

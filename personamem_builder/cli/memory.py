@@ -9,7 +9,15 @@ from typing import Any
 import click
 
 from generation.errors import UserError
-from personamem_builder.cli.options import PATH, data_option, json_option, note, workers_option
+from personamem_builder.cli.options import (
+    PATH,
+    data_option,
+    json_option,
+    note,
+    ray_option,
+    workers_of,
+    workers_option,
+)
 
 
 @click.group()
@@ -34,6 +42,7 @@ def memory() -> None:
 )
 @click.option("--timeout", default=600.0, show_default=True, help="Seconds that one session, or one query, may take.")
 @workers_option("Histories to walk at a time, each in a process of its own.")
+@ray_option()
 @click.option(
     "--answer",
     type=click.Choice(["rules"]),
@@ -49,13 +58,14 @@ def run(
     out: Path | None,
     timeout: float,
     workers: int,
+    ray: str | None,
     answer: str | None,
     as_json: bool,
 ) -> None:
     """Have a memory system take in each history of a split once and search it for each question.
 
     The results are kept: the same command goes on where it stopped, and tasks with the same memory read them. With
-    --workers a history is kept once it is finished.
+    --workers or --ray a history is kept once it is finished.
 
     personamem memory run --system bm25 --data personamem --split 32k --k 10
     """
@@ -68,12 +78,10 @@ def run(
     if answer:
         from personamem_builder.audit.memory_reader import read_with_rules as reader
     given = _settings(settings)
-    if workers > 1 and not can_be_parallel(system, given):
+    who = workers_of(workers, ray)
+    if who != 1 and not can_be_parallel(system, given):
         note(f"{system} keeps one user at a time, so histories are walked one after the other: see docs/memory.md")
-        workers = 1
-    summary, metadata = benchmark(
-        data, split, system, given, k, out=out, timeout=timeout, reader=reader, workers=workers
-    )
+    summary, metadata = benchmark(data, split, system, given, k, out=out, timeout=timeout, reader=reader, workers=who)
     click.echo(json.dumps(summary, indent=2, ensure_ascii=False) if as_json else to_text(summary))
     if "store" in summary:
         click.echo(f"the results are in {summary['store']}", err=True)

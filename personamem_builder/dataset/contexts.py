@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -129,26 +129,34 @@ def _cut(messages: list[Message], shared_context_id: str, end_index: int) -> lis
     return messages[:end_index]
 
 
-def iter_contexts(*paths: Path) -> Iterator[ContextRow]:
+def iter_contexts(*paths: Path, wanted: Collection[str] | None = None) -> Iterator[ContextRow]:
     """Yield the rows of files of shared contexts, in order.
 
     One context is decoded at a time; the distinct texts of one row group are in memory.
+
+    Args:
+        paths: The files.
+        wanted: Ids of the contexts to read; all of them by default. Row groups without any of them are passed over.
 
     Raises:
         UserError: A file cannot be read, or its texts are damaged.
     """
     for path in paths:
-        yield from _contexts_of(path)
+        yield from _contexts_of(path, wanted)
 
 
-def _contexts_of(path: Path) -> Iterator[ContextRow]:
+def _contexts_of(path: Path, wanted: Collection[str] | None) -> Iterator[ContextRow]:
     with reading_parquet(path):
         file = open_contexts_file(path)
     for group in range(file.num_row_groups):
         with reading_parquet(path):
+            if wanted is not None and not any(id_ in wanted for id_ in read_ids(file, group)):
+                continue
             table = _validated(file.read_row_group(group))
         messages, rows = table.column("messages"), table.drop_columns(["messages"]).to_pylist()
         for i, other in enumerate(rows):
+            if wanted is not None and other["shared_context_id"] not in wanted:
+                continue
             with reading_parquet(path):
                 # A row of its own: those of the group would hold the messages of all contexts before.
                 row: ContextRow = other | {"messages": _messages(messages, i)}

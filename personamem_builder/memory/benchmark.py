@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from generation.errors import UserError
-from generation.parallel import process_pool
+from generation.parallel import Workers, process_pool
 from generation.tokenizer import num_tokens
 from personamem_builder.dataset.locate import resolve_data, split_folder
 from personamem_builder.memory.controls import CONTROLS, Control, SplitQuestions
@@ -50,7 +50,7 @@ def benchmark(
     out: Path | None,
     timeout: float,
     reader: Reader | None = None,
-    workers: int = 1,
+    workers: Workers = 1,
     make_pool: MakePool = process_pool,
 ) -> BenchmarkResult:
     """Have a memory system take in each history of a split once, search it for each question, and measure that.

@@ -7,10 +7,14 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from generation.parallel import kill
+from generation.parallel import kill, spool_folder
+from generation.ray_cluster import RayCluster, connected
+from generation.ray_pool import LostTask, RayPool, cluster_cpus
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.store import QuestionRecord, SessionRecord
 from personamem_builder.memory.walk import ContextWalk
@@ -28,6 +32,29 @@ class MakePool(Protocol):
 
     def __call__(self, workers: int, start: Any, *arguments: Any) -> Executor:
         """Make one with so many processes, each of which calls `start(*arguments)` first."""
+
+
+@contextmanager
+def cluster_pools(cluster: RayCluster, folder: Path, spool_in: Path) -> Iterator[tuple[int, MakePool]]:
+    """Give how many histories a cluster can walk at a time, one for each of its CPUs, and what makes their processes.
+
+    Args:
+        cluster: The cluster.
+        folder: The dataset folder, which all machines have to see.
+        spool_in: The folder in which histories and results lie on their way.
+
+    Raises:
+        UserError: There is no such cluster, or the disk refuses.
+    """
+    with spool_folder(spool_in) as spool, connected(cluster):
+
+        def make_pool(workers: int, start: Any, *arguments: Any) -> Executor:
+            # A system that takes its process down would do so again, and be paid again; for the end of its machine it
+            # cannot be blamed.
+            visible, place = [folder], Path(spool)
+            return RayPool(start, *arguments, visible=visible, spool=place, processes=workers, retries=0)
+
+        yield max(1, cluster_cpus()), make_pool
 
 
 class HistoryTask(NamedTuple):
@@ -96,7 +123,7 @@ def _nothing() -> None:
 def _result(future: Future[HistoryResult], task: HistoryTask) -> HistoryResult:
     try:
         return future.result()
-    except BrokenExecutor:
+    except (BrokenExecutor, LostTask):
         records = _HistoryRecords(task)
         lost = [row for row in task.rows if not records.is_answered(row["question_id"])]
         return HistoryResult([], [_crashed(row) for row in lost])

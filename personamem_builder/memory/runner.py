@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from generation.errors import UserError
-from generation.parallel import process_pool
+from generation.parallel import Workers, process_pool
 from generation.progress import track
+from generation.ray_cluster import RayCluster
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.folder import context_files
 from personamem_builder.manifest import read_manifest
-from personamem_builder.memory.parallel import HistoryResult, HistoryTask, MakePool, walk_histories
+from personamem_builder.memory.parallel import HistoryResult, HistoryTask, MakePool, cluster_pools, walk_histories
 from personamem_builder.memory.registry import SystemSpec
 from personamem_builder.memory.store import (
     MemoryStore,
@@ -43,7 +45,7 @@ def run_memory(
     out: Path | None = None,
     contexts: Collection[str] | None = None,
     timeout: float = DEFAULT_TIMEOUT,
-    workers: int = 1,
+    workers: Workers = 1,
     make_pool: MakePool = process_pool,
 ) -> MemoryStore:
     """Have a memory system take in the contexts of a split and find what bears on each question.
@@ -72,7 +74,7 @@ def run_memory(
         out: Where the results go. By default into the cache, see `store_folder`.
         contexts: Only these shared contexts; by default all that have questions.
         timeout: Seconds that one session, or one question, may take.
-        workers: How many histories are walked at a time.
+        workers: How many histories are walked at a time; or the Ray cluster that walks one on each CPU.
         make_pool: Makes the executor of one process in which a history is walked, from arguments as those of
             `generation.parallel.process_pool`.
 
@@ -98,16 +100,22 @@ def run_memory(
             or store.is_set_aside(context_id)
         }
         if open_:
-            rows_of_contexts: Iterator[Any] = iter_contexts(*context_files(folder, split))
-            wanted = (context for context in rows_of_contexts if context["shared_context_id"] in open_)
-            if workers > 1 and spec.is_parallel:
-                walked = _walk_together(
-                    wanted, open_, spec, k, timeout, store, partial(walk_histories, workers, make_pool)
+            wanted = iter_contexts(*context_files(folder, split), wanted=open_)
+            with ExitStack() as stack:
+                walk = None  # one after the other, in this process
+                if isinstance(workers, RayCluster):
+                    if spec.is_parallel:
+                        pools = stack.enter_context(cluster_pools(workers, folder, store.folder))
+                        walk = partial(walk_histories, *pools)
+                elif workers > 1 and spec.is_parallel:
+                    walk = partial(walk_histories, workers, make_pool)
+                walked = (
+                    _walk_together(wanted, open_, spec, k, timeout, store, walk)
+                    if walk
+                    else _walk_in_turn(wanted, open_, spec, k, timeout, store)
                 )
-            else:
-                walked = _walk_in_turn(wanted, open_, spec, k, timeout, store)
-            for _ in track(walked, f"memory {spec.name}", len(open_)):
-                pass
+                for _ in track(walked, f"memory {spec.name}", len(open_)):
+                    pass
     return store
 
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ray_clusters import begin_task, fill, ray_cluster, start_in, started
+from ray_clusters import begin_slow_task, begin_task, fill, ray_cluster, start_in, started
 
 from generation import ray_pool
 from generation.errors import UserError
 from generation.parallel import ordered_results, worker_pool
 from generation.ray_cluster import RayCluster, connected
-from generation.ray_pool import RayPool
+from generation.ray_pool import LostTask, RayPool
 from generation.ray_worker import LARGE
 from generation.store import RunStore
 
@@ -130,13 +130,37 @@ def test_tasks_that_wait_share_processes_and_are_so_many_at_a_time(cluster: Any)
     assert took < 5.5, "not one after another"
 
 
-def test_large_results_go_through_files(cluster: Any, tmp_path: Path) -> None:
+def test_a_task_may_be_begun_once_only_in_a_process_of_its_own(cluster: Any) -> None:
+    with RayPool(operator.truth, 0, processes=1, retries=0) as pool:
+        assert pool.workers == 1
+        with pytest.raises(LostTask, match=r"^a task was begun, and its process or machine was lost: "):
+            pool.submit(os._exit, 1).result(60)
+        assert pool.submit(abs, -1).result(60) == 1
+
+
+def test_a_task_whose_machine_dies_is_begun_again_all_the_same(cluster: Any, tmp_path: Path) -> None:
+    with RayPool(operator.truth, 0, processes=1) as others:  # it has the only CPU
+        others.submit(abs, -1).result(60)
+        node = cluster.add_node(num_cpus=1)
+        with RayPool(operator.truth, 0, processes=1, retries=0) as pool:
+            future = pool.submit(begin_slow_task, tmp_path)
+            end = time.monotonic() + 60
+            while not list(tmp_path.iterdir()):
+                assert time.monotonic() < end
+                time.sleep(0.1)
+            cluster.remove_node(node, allow_graceful=False)
+            others.shutdown()
+            assert future.result(60) == 2, "the second time"
+
+
+def test_large_arguments_and_results_go_through_files(cluster: Any, tmp_path: Path) -> None:
     sizes = [1, LARGE // 2, LARGE, 3_000_000]
     with worker_pool(RayCluster(), operator.truth, 0, spool_in=tmp_path / "made") as pool:
         assert pool is not None
         [spool] = (tmp_path / "made").iterdir()
         futures = [pool.executor.submit(fill, size) for size in sizes]
         assert [len(future.result()) for future in futures] == sizes
+        assert [pool.executor.submit(len, bytes(size)).result() for size in sizes] == sizes
         assert list(spool.iterdir()) == []
         spool.rmdir()
         with pytest.raises(UserError, match=f"{spool.name} cannot be written by .*: No such file"):

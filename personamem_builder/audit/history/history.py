@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from personamem_builder.audit.history.index import HistoryIndex
@@ -34,53 +34,97 @@ def history_findings(
 ) -> list[Finding]:
     """Return how far questions are answered by reading the history without understanding it.
 
-    - `history.last_mentioned` and the others of `reading.RULES`: the rule that takes the option whose words the user
-      mentioned last, first, most or least often; `..._by_anyone`: user or assistant did.
-      `history.most_mentioned_by_assistant`: the assistant most often.
-    - `history.best_match`, `best_match_bm25`: the option that matches a single message of the user best.
-    - `history.polarity`: the reader of `polarity.polarity_values`; `history.polarity_unnamed` is what it scores where
-      the evidence paraphrases or implies what the options name.
-    - `history.event_words`, `event_pairs`, `reply_words`, `reply_pairs`, `reply_openings`: how well evidence is told
-      from other messages, see `telling.Messages.findings`.
-    - `history.pooled`: the reader of `pooled.pooled_credits`, which sees no history.
-    - `history.memoriser`: the reader of `memoriser`, which has learned from datasets with other seeds.
-
-    Each is made overall, by question type, and by the way in which the evidence is told, where the rows say. Contexts
-    are read one at a time; a question whose context is missing is guessed.
+    Those of `reading_findings`, `telling_findings` and `pooled_findings`; and `history.memoriser`, not made, where
+    there is nothing that it has learned.
 
     Args:
         split: The questions.
         memory: What the memoriser learned; None where it has not.
         probed: The questions that `history.pooled` learns from and answers; all of them by default.
     """
-    probed = probed or split
-    pooled = _pooled_findings(probed)
-    unread = [] if memory else not_made(split, "data with another seed", MEMORISER)
+    return [
+        *reading_findings(split, history_credits(split, memory)),
+        *telling_findings(split),
+        *pooled_findings(probed or split),
+        *unread_findings(split, memory),
+    ]
+
+
+def history_credits(split: AuditedSplit, memory: Memory | None = None) -> dict[str, array[float]] | None:
+    """Return for each check of `reading_findings` the credit of each question; None where there is nothing to read.
+
+    Contexts are read one at a time; a question whose context is missing is guessed.
+
+    Args:
+        split: The questions.
+        memory: What the memoriser learned; None where it has not.
+    """
     if split.contexts is None or split.lacking(_END):
-        needs = "contexts" if split.contexts is None else _END
-        checks = (*RULE_CHECKS, POLARITY, UNNAMED, *TELLING_CHECKS, OPENINGS, *((MEMORISER,) if memory else ()))
-        return [*not_made(split, needs, *checks), *pooled, *unread]
-    messages = None if split.lacking(_EVIDENCE) or not _has_evidence(split) else Messages(split)
-    credits_ = {
-        check: array("d", split.chances) for check in (*RULE_CHECKS, POLARITY, *((MEMORISER,) if memory else ()))
-    }
+        return None
+    checks = (*RULE_CHECKS, POLARITY, *((MEMORISER,) if memory else ()))
+    credits_ = {check: array("d", split.chances) for check in checks}
     asked = split.asked
     for context in split.contexts():
-        own = asked.get(context["shared_context_id"], ())
-        if messages is not None:
-            messages.add(context)
-        for i, check, values in _read(split, context, own, memory):
+        for i, check, values in _read(split, context, asked.get(context["shared_context_id"], ()), memory):
             credits_[check][i] = best_credit(values, split.rows[i]["answer_index"])
+    return credits_
+
+
+def reading_findings(split: AuditedSplit, credits_: Mapping[str, Sequence[float]] | None) -> list[Finding]:
+    """Return how often rules answer right that count, locate and match words in the history.
+
+    - `history.last_mentioned` and the others of `reading.RULES`: the rule that takes the option whose words the user
+      mentioned last, first, most or least often; `..._by_anyone`: user or assistant did.
+      `history.most_mentioned_by_assistant`: the assistant most often.
+    - `history.best_match`, `best_match_bm25`: the option that matches a single message of the user best.
+    - `history.polarity`: the reader of `polarity.polarity_values`; `history.polarity_unnamed` is what it scores where
+      the evidence paraphrases or implies what the options name.
+    - `history.memoriser`: the reader of `memoriser`, which has learned from datasets with other seeds.
+
+    Each is made overall, by question type, and by the way in which the evidence is told, where the rows say.
+
+    Args:
+        split: The questions.
+        credits_: What `history_credits` gives for them.
+    """
+    if credits_ is None:
+        return not_made(split, _lacking(split), *RULE_CHECKS, POLARITY, UNNAMED)
     found = [
         finding for check in credits_ for finding in accuracy_findings(check, split, credits_[check], by_telling=True)
     ]
-    return [
-        *found,
-        *_unnamed_findings(split, credits_[POLARITY]),
-        *_telling_findings(split, messages),
-        *pooled,
-        *unread,
-    ]
+    return [*found, *_unnamed_findings(split, credits_[POLARITY])]
+
+
+def telling_findings(split: AuditedSplit) -> list[Finding]:
+    """Return how well evidence is told from other messages: see `telling.Messages.findings`."""
+    if split.contexts is None or split.lacking(_END):
+        return not_made(split, _lacking(split), *TELLING_CHECKS, OPENINGS)
+    if split.lacking(_EVIDENCE) or not any(row[_EVIDENCE] for row in split.rows):
+        return not_made(split, "evidence", *TELLING_CHECKS, OPENINGS)
+    messages = Messages(split)
+    for context in split.contexts():
+        messages.add(context)
+    return messages.findings()
+
+
+def pooled_findings(split: AuditedSplit) -> list[Finding]:
+    """Return `history.pooled`: the reader of `pooled.pooled_credits`, which sees no history."""
+    if len(set(split.personas)) < 2:
+        return not_made(split, "two personas", POOLED)
+    return accuracy_findings(POOLED, split, pooled_credits(split), by_telling=True)
+
+
+def unread_findings(split: AuditedSplit, memory: Memory | None) -> list[Finding]:
+    """Return `history.memoriser` as not made, where there is nothing that it has learned, or could read."""
+    if memory is None:
+        return not_made(split, "data with another seed", MEMORISER)
+    if split.contexts is None or split.lacking(_END):
+        return not_made(split, _lacking(split), MEMORISER)
+    return []
+
+
+def _lacking(split: AuditedSplit) -> str:
+    return "contexts" if split.contexts is None else _END
 
 
 def _read(
@@ -108,22 +152,8 @@ def _read(
         yield from ((i, MEMORISER, values) for i, values in zip(own, remembered, strict=True))
 
 
-def _has_evidence(split: AuditedSplit) -> bool:
-    return any(row[_EVIDENCE] for row in split.rows)
-
-
 def _unnamed_findings(split: AuditedSplit, credits_: Sequence[float]) -> list[Finding]:
     chosen = [i for telling, own in split.tellings.items() if telling in _NOT_NAMED for i in own]
     if not chosen:
         return not_made(split, "evidence that does not name things", UNNAMED)
     return accuracy_findings(UNNAMED, split.part(chosen), [credits_[i] for i in chosen])
-
-
-def _telling_findings(split: AuditedSplit, messages: Messages | None) -> list[Finding]:
-    return not_made(split, "evidence", *TELLING_CHECKS, OPENINGS) if messages is None else messages.findings()
-
-
-def _pooled_findings(split: AuditedSplit) -> list[Finding]:
-    if len(set(split.personas)) < 2:
-        return not_made(split, "two personas", POOLED)
-    return accuracy_findings(POOLED, split, pooled_credits(split), by_telling=True)

@@ -160,3 +160,10 @@ def test_the_official_contexts_are_whole(official_audit: Audit) -> None:
     for check in ("missing_contexts", "orphan_contexts", "end_index", "letters", "tokens", "distance"):
         assert f"integrity.{check}" in verdicts
     assert set(verdicts.values()) == {"pass"}
+
+
+@pytest.mark.slow
+def test_several_processes_find_what_one_does(generated: Path, of_generated: Audit) -> None:
+    found = audit(generated, (), read_gates(), workers=2)
+    assert to_json(found) == to_json(of_generated)
+    assert found.probes == of_generated.probes

@@ -420,3 +420,25 @@ def test_a_split_that_is_not_there(kind: str, generated: Path, excerpt: Path, op
     there = "run" if kind == "run" else "32k"
     assert raised.value.message == f"{path} has no split '64k', it has {there}"
     assert raised.value.hint
+
+
+@pytest.mark.parametrize("kind", ["dataset", "run", "release"])
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_shares_have_each_question_once_with_its_context_alone(
+    kind: str, count: int, generated: Path, release: Path
+) -> None:
+    path = {"dataset": generated, "run": generated.parent / "run", "release": release}[kind]
+    [split] = read_splits(path)
+    shares = [split.share(number, count) for number in range(count)]
+    indices = [split.indices_of_share(number, count) for number in range(count)]
+    assert sorted(i for own in indices for i in own) == [*range(len(split.rows))]
+    assert split.contexts is not None
+    asked = {row["shared_context_id"] for row in split.rows}
+    whole = {context["shared_context_id"]: context for context in split.contexts()}
+    read: list[ContextRow] = []
+    for own, share in zip(indices, shares, strict=True):
+        assert [*share.rows] == [split.rows[i] for i in own]
+        assert share.contexts is not None
+        read += share.contexts()
+    assert sorted(context["shared_context_id"] for context in read) == sorted(asked)
+    assert all(context == whole[context["shared_context_id"]] for context in read)

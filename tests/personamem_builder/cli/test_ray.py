@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections import Counter
@@ -20,10 +21,17 @@ from scripted_model import broken, replies_of
 from small_runs import TINY, contents, make_run, tiny_work
 
 from generation.pipeline import RunInputs
+from generation.ray_cluster import RayCluster
+from personamem_builder.dataset.contexts import iter_contexts
+from personamem_builder.memory.parallel import CRASHED
+from personamem_builder.memory.registry import find_system
+from personamem_builder.memory.runner import run_memory
+from personamem_builder.table_files import contexts_path
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
 pytest.importorskip("ray", reason="needs Ray: make test-ray")
 
+TESTS = Path(__file__).parents[2]
 KEY = "sk-a-key-that-nobody-may-see"
 
 
@@ -80,17 +88,61 @@ def test_a_node_that_dies_changes_no_byte_of_an_offline_run(cluster: Any, tmp_pa
     assert contents(tmp_path / "run") == contents(tmp_path / "alone")
 
 
-def test_assemble_and_build_on_a_cluster_give_the_same_bytes(
-    cluster: Any, tiny_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_assemble_build_and_audit_on_a_cluster_give_the_same_bytes(
+    cluster: Any, tiny_run: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("personamem_builder.cli.build._auditor", lambda name: None)  # it takes most of the time
     for name, options in (("alone", []), ("cluster", ["--ray", cluster.address])):
         run = tmp_path / name / "run"
         shutil.copytree(tiny_run, run)
         for arguments in (["assemble", run, "--split", "32k"], ["build", run, "--out", run.parent / "personamem"]):
             outcome = personamem(*arguments, *options)
             assert outcome.exit_code == 0, outcome.err
-    assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
+    assert contents(tmp_path / "alone") == contents(tmp_path / "cluster"), "with what the audit found"
+    made, found = tmp_path / "cluster/personamem", tmp_path / "found.json"
+    outcome = personamem("audit", made, "--json", found, "--ray", cluster.address)
+    assert outcome.exit_code in (0, 1), "so small a benchmark misses limits"
+    assert json.loads(found.read_text()) == json.loads((made / "audit.json").read_text())
+
+
+def test_memory_systems_walk_histories_on_a_cluster_and_lose_none_with_a_node(
+    cluster: Any, generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(TESTS)
+    path = os.pathsep.join(map(str, (TESTS.parent, TESTS)))
+    system = ["memory", "run", "--system", "small_memories:SlowAt", "--set", "text=in no history", "--data", generated]
+    begun = tmp_path / "cluster/finished"
+    node = cluster.add_node(num_cpus=1)
+    with started(tmp_path, *system, "--out", "cluster", "--ray", cluster.address, PYTHONPATH=path) as command:
+        command.wait_for(lambda: lines(tmp_path / "cluster/sessions.jsonl") > 0 or any(begun.glob("*")))
+        cluster.remove_node(node, allow_graceful=False)
+        outcome = command.ends(120)
+    assert outcome.exit_code == 0, outcome.err
+    assert personamem(*system, "--out", tmp_path / "alone", "--workers", 2).exit_code == 0
+    assert stored(tmp_path / "cluster") == stored(tmp_path / "alone")
+    assert {path.name for path in (tmp_path / "cluster").iterdir()} == {
+        path.name for path in (tmp_path / "alone").iterdir()
+    }
+
+
+def stored(out: Path) -> list[dict[str, Any]]:
+    """Return the lines of a memory's results; how long something took is never the same."""
+    names = ("sessions.jsonl", "questions.jsonl")
+    read = [json.loads(line) for name in names for line in (out / name).read_text().splitlines()]
+    return [{**line, "seconds": 0} for line in read]
+
+
+def test_a_memory_system_that_takes_its_process_down_costs_its_history_once(
+    cluster: Any, generated: Path, tmp_path: Path
+) -> None:
+    contexts = [*iter_contexts(generated / contexts_path("32k"))]
+    others = {message["content"] for context in contexts[1:] for message in context["messages"]}
+    own = next(m["content"] for m in contexts[0]["messages"] if m["content"] not in others)
+    (tmp_path / "crash").touch()
+    spec = find_system("small_memories:Reckless", {"text": own, "file": str(tmp_path / "crash")})
+    some = [context["shared_context_id"] for context in contexts[:2]]
+    store = run_memory(generated, "32k", spec, out=tmp_path / "out", contexts=some, workers=RayCluster(cluster.address))
+    errors = {line["shared_context_id"]: line["error"] for line in store.questions.values()}
+    assert errors == {some[0]: CRASHED, some[1]: ""}
 
 
 # --- language models
