@@ -9,7 +9,6 @@ import queue
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
 from concurrent.futures import wait as wait_for
@@ -21,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from generation.errors import UserError
 from generation.interruption import CALLS_SECONDS, is_stopping
 from generation.ray_cluster import one_line
-from generation.ray_worker import LARGE, Setup, Worker, code_digest, unpacked
+from generation.ray_spool import Sent, Spool
+from generation.ray_worker import Setup, Worker, code_digest, unpacked
 
 if TYPE_CHECKING:
     from ray import ObjectRef
@@ -77,7 +77,7 @@ class RayPool(Executor):
         self._at_once = at_once
         self._most = processes
         self._retries = retries
-        self._spool = spool and spool.absolute()
+        self._spool = Spool(spool and spool.absolute())
         folders = [path.absolute() for path in (*visible, *([spool] if spool else []))]
         code = {name: code_digest(name) for name in (__package__, start.__module__.partition(".")[0])}
         self._setup = ray.put(pickle.dumps(Setup(start, arguments, Path.cwd(), folders, self._spool, code)))
@@ -104,16 +104,13 @@ class RayPool(Executor):
 
     def submit(self, function: Callable[..., T], /, *arguments: Any, **named: Any) -> Future[T]:
         """Have a function of a module called in one of the processes."""
-        job = _Job(Future(), self._sent(pickle.dumps((function, arguments, named))))
+        job = _Job(Future(), self._spool, self._spool.put(pickle.dumps((function, arguments, named))))
         with self._lock:
             if self._is_over:
                 raise RuntimeError("the pool was shut down")
             heapq.heappush(self._pending, (next(self._numbers), job))
             self._under_way.add(job.future)
         job.future.add_done_callback(self._under_way.discard)
-        if isinstance(job.call, str) and self._spool is not None:
-            path = self._spool / job.call
-            job.future.add_done_callback(lambda _: path.unlink(missing_ok=True))
         self._events.put(_nothing)
         return job.future
 
@@ -239,9 +236,10 @@ class RayPool(Executor):
                     return
                 number, job = heapq.heappop(self._pending)
             if job.losses == 0 and not job.future.set_running_or_notify_cancel():
+                job.forget()
                 continue
             if worker is None:
-                job.future.set_exception(self._broken)
+                job.fail(self._broken)
                 continue
             worker.tasks += 1
             self._when_done(worker.handle.run.remote(job.call), partial(self._over, worker, number, job))
@@ -257,9 +255,12 @@ class RayPool(Executor):
 
         worker.tasks -= 1
         try:
-            job.future.set_result(unpacked(self._fetched(found.result())))
+            sent = found.result()
+            data = self._spool.get(sent)
+            self._spool.remove(sent)
+            job.finish(unpacked(data))
         except ray.exceptions.RayTaskError as error:  # such as a result that cannot be pickled
-            job.future.set_exception(error)
+            job.fail(error)
         except ray.exceptions.RayError as error:
             job.losses += 1
             job.crashes += isinstance(error, ray.exceptions.ActorDiedError) and _is_alive(worker.node)
@@ -267,7 +268,7 @@ class RayPool(Executor):
             self._grow()
             if job.losses > MAX_RETRIES or job.crashes > self._retries:
                 times = f"begun {job.losses} times, and each time its" if job.losses > 1 else "begun, and its"
-                job.future.set_exception(
+                job.fail(
                     LostTask(
                         f"a task was {times} process or machine was lost: {one_line(error)}",
                         "it may need more memory than a machine of the cluster has",
@@ -277,33 +278,7 @@ class RayPool(Executor):
             with self._lock:
                 heapq.heappush(self._pending, (number, job))
         except BaseException as error:
-            job.future.set_exception(error)
-
-    def _sent(self, call: bytes) -> bytes | str:
-        """Return a call, or the name of the file of the spool that has it until it is over."""
-        if self._spool is None or len(call) < LARGE:
-            return call
-        name = uuid.uuid4().hex
-        try:
-            (self._spool / name).write_bytes(call)
-        except OSError as error:
-            raise UserError(f"{self._spool} cannot be written: {error.strerror}") from error
-        return name
-
-    def _fetched(self, result: bytes | str) -> bytes:
-        """Return a result that may be in a file of the spool."""
-        if isinstance(result, bytes):
-            return result
-        assert self._spool is not None
-        path = self._spool / result
-        try:
-            data = path.read_bytes()
-            path.unlink()
-        except OSError as error:
-            raise UserError(
-                f"{path}, which a machine of the cluster wrote, cannot be read: {error.strerror}"
-            ) from error
-        return data
+            job.fail(error)
 
 
 def cluster_cpus() -> int:
@@ -328,19 +303,33 @@ def _nothing() -> None:
 
 
 class _Job:
-    """A task: its call, pickled, or the file that has it; and how often it was lost."""
+    """A task: its call, pickled, and how often it was lost."""
 
-    def __init__(self, future: Future[Any], call: bytes | str) -> None:
+    def __init__(self, future: Future[Any], spool: Spool, call: Sent) -> None:
         self.future = future
         self.call = call
+        self._spool = spool
         self.losses = 0
         self.crashes = 0  # losses of a process whose machine lived on
 
+    def finish(self, result: Any) -> None:
+        self.forget()
+        self.future.set_result(result)
+
+    def fail(self, error: BaseException | None) -> None:
+        self.forget()
+        self.future.set_exception(error)
+
     def cancel(self) -> None:
+        self.forget()
         if self.future.cancel():
             self.future.set_running_or_notify_cancel()
         else:  # it was begun, and lost
             self.future.set_exception(CancelledError())
+
+    def forget(self) -> None:
+        """Remove the file of the call, which nobody needs any more."""
+        self._spool.remove(self.call)
 
 
 class _Process:

@@ -10,21 +10,17 @@ import pickle
 import platform
 import signal
 import traceback
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from generation.errors import UserError
+from generation.ray_spool import Sent, Spool
 from generation.redaction import hide_keys
 
 if TYPE_CHECKING:
     from ray import ObjectRef
-
-LARGE: Final = 100_000
-"""Bytes from which arguments and results go through files, where there is a folder for them. Ray sends what is smaller
-along with a call or an answer, so that nothing of ours is ever in its object store but what workers start with."""
 
 
 class Setup(NamedTuple):
@@ -34,7 +30,7 @@ class Setup(NamedTuple):
     arguments: tuple[Any, ...]
     current: Path
     visible: Sequence[Path]
-    spool: Path | None
+    spool: Spool
     code: dict[str, str]
 
 
@@ -43,7 +39,7 @@ class Worker:
 
     def __init__(self) -> None:
         ignore_interrupts()
-        self._spool: Path | None = None
+        self._spool = Spool(None)
 
     def begin(self, setup: list[ObjectRef[bytes]]) -> bytes:
         """Get ready; the outcome is which machine this is. Ray would resolve a reference that is not in a list."""
@@ -81,30 +77,16 @@ class Worker:
         gc.freeze()
         return ray.get_runtime_context().get_node_id()  # type: ignore[no-any-return]
 
-    def run(self, call: bytes | str) -> bytes | str:
-        """Make a call and return its outcome; of either there may be the name of a file of the spool instead."""
+    def run(self, call: Sent) -> Sent:
+        """Make a call; returns its outcome."""
         data = outcome(self._run, call)
-        if self._spool is None or len(data) < LARGE:
-            return data
-        name = uuid.uuid4().hex
-        part = self._spool / f".{name}.part"
         try:
-            part.write_bytes(data)
-            part.replace(self._spool / name)
-        except OSError as error:
-            message = f"{self._spool} cannot be written by {platform.node()}: {error.strerror}"
-            return pickle.dumps((None, UserError(message), ""))
-        return name
+            return self._spool.put(data)
+        except UserError as error:
+            return pickle.dumps((None, error, ""))
 
-    def _run(self, call: bytes | str) -> Any:
-        if isinstance(call, str):
-            assert self._spool is not None
-            path = self._spool / call
-            try:
-                call = path.read_bytes()
-            except OSError as error:
-                raise UserError(f"{path} cannot be read by {platform.node()}: {error.strerror}") from error
-        function, arguments, named = pickle.loads(call)
+    def _run(self, call: Sent) -> Any:
+        function, arguments, named = pickle.loads(self._spool.get(call))
         return function(*arguments, **named)
 
 

@@ -20,7 +20,7 @@ from generation.errors import UserError
 from generation.parallel import ordered_results, worker_pool
 from generation.ray_cluster import RayCluster, connected
 from generation.ray_pool import LostTask, RayPool
-from generation.ray_worker import LARGE
+from generation.ray_spool import LARGE
 from generation.store import RunStore
 
 pytestmark = [pytest.mark.ray, pytest.mark.xdist_group("ray")]
