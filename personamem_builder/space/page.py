@@ -18,7 +18,7 @@ from personamem_builder.schema import SHORT_TYPES
 from personamem_builder.space.boards import Board, Entry, Leaderboard
 from personamem_builder.statistics import Estimate
 
-PAGES: Final = ("space.css", "leaderboard.js", "icon.svg")
+PAGES: Final = ("space.css", "leaderboard.js")
 """Files that are the same for every leaderboard."""
 
 _HERE: Final = Path(__file__).parent

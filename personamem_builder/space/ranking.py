@@ -6,7 +6,7 @@ models there are 190 pairs, and without the correction some ten would differ by 
 corrected p is below 0.05. A *group* is a longest run of neighbours whose first and last do not differ, as the lines
 of a critical difference diagram (Demšar 2006, JMLR 7:1-30) and the letters of Piepho (2004, J. Comput. Graph. Stat.
 13:456-466). Groups are numbered from the best on and may overlap: "not different" is not transitive, so a model may
-belong to groups 1 and 2.
+belong to groups 1 and 2. The scores by question type are tables of their own, each corrected for itself.
 
 So two models whose paired interval holds 0 always share a group, and two models that share none differ. The converse
 does not hold: a pair that differs may stand within a group whose ends do not.

@@ -28,6 +28,7 @@ from personamem_builder.space.boards import Leaderboard, make_leaderboard
 from personamem_builder.space.card import render_card
 from personamem_builder.space.page import PAGES, SpaceHead, page_file, render_differences, render_index
 from personamem_builder.view.site import Sample, Site
+from personamem_builder.view.site import page_file as view_file
 from personamem_builder.view.write import site_files
 
 LIST: Final = "space.json"
@@ -40,6 +41,7 @@ CONTEXTS: Final = 3
 LONGEST_REPLY: Final = 400
 """Letters of a model's reply in the viewer."""
 
+_ICON: Final = "icon.svg"
 _PAPER: Final = "https://arxiv.org/abs/2504.14225"
 _AGAIN: Final = "make it again: personamem space"
 
@@ -224,7 +226,8 @@ def _files(
     }
     if audit:
         texts["audit.html"] = audit.to_html(home=FIRST_PAGE)
-    return {name: text.encode() for name, text in texts.items()} | {name: page_file(name) for name in PAGES}
+    files = {name: text.encode() for name, text in texts.items()} | {name: page_file(name) for name in PAGES}
+    return files | {_ICON: view_file(_ICON)}
 
 
 def _contents(files: dict[str, bytes], site: Site | None) -> Iterator[tuple[str, bytes]]:

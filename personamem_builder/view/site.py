@@ -75,6 +75,11 @@ _COLUMNS: Final = (
 """Columns of the question table that the page gets as they are, where a dataset has them."""
 
 
+def page_file(name: str) -> bytes:
+    """Return one of `PAGE_FILES`."""
+    return (_HERE / name).read_bytes()
+
+
 class Sample(NamedTuple):
     """How much of a dataset a page that the public reads holds, and the page that it leads back to.
 
@@ -169,7 +174,7 @@ class Site:
     def content(self, name: str) -> bytes | None:
         """Return the content of a file, None if there is no such file."""
         if name in PAGE_FILES:
-            return (_HERE / name).read_bytes()
+            return page_file(name)
         if name == INDEX:
             return data_script(name, self._index())
         match = _DATA_FILE.fullmatch(name)
