@@ -86,8 +86,11 @@ def render_index(space: SpaceHead, leaderboard: Leaderboard) -> str:
     """Return the first page: XML, so that tests can parse it, and the same for the same leaderboard."""
     boards = leaderboard.boards
     template = _environment().get_template("index.html.j2")
+    meanings = {column.head: column.meaning for board in boards for column in columns(board)}
     return clean_text(
-        template.render(space=space, boards=boards, elsewhere=leaderboard.apart, filters=_filters(boards))
+        template.render(
+            space=space, boards=boards, elsewhere=leaderboard.apart, filters=_filters(boards), meanings=meanings
+        )
     )
 
 

@@ -115,6 +115,15 @@ def test_the_space_is_whole_and_loads_nothing_from_elsewhere(run, results, data,
             }, path
 
 
+def test_each_head_is_explained_where_a_keyboard_and_a_finger_reach_it(run, results, data, tmp_path):
+    assert run("out").exit_code == 0
+    page = parse(tmp_path / "out" / "index.html")
+    [reading] = [one for one in page.iter("details") if one.get("class") == "reading"]
+    for abbr in page.iter("abbr"):
+        if abbr.text != "group":
+            assert f"{abbr.text}: {abbr.attrib['title'][0].lower()}{abbr.attrib['title'][1:]}" in words(reading)
+
+
 def test_models_are_named_as_text(run, results, data, tmp_path):
     assert run("out").exit_code == 0
     for name in ("index.html", "differences.html"):
