@@ -57,6 +57,13 @@ class Estimate(NamedTuple):
     clusters: int
 
 
+class PairedTest(NamedTuple):
+    """A paired difference, and how likely one at least as large is where there is none; None without an interval."""
+
+    difference: Estimate
+    p: float | None
+
+
 class McNemar(NamedTuple):
     """Two runs on the same questions.
 
@@ -107,6 +114,24 @@ def paired_difference(scores: Sequence[float], baseline: Sequence[float], person
     differences = np.asarray(scores, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
     mean = float(differences.mean())
     return _estimate(mean, differences - mean, personas, (-1.0, 1.0))
+
+
+def paired_test(scores: Sequence[float], baseline: Sequence[float], personas: Sequence[int]) -> PairedTest:
+    """Estimate as `paired_difference` does, with the two-sided p value that belongs to the interval.
+
+    p = P(|T_{C−1}| ≥ |difference| / SE): it is below 0.05 where the 95 % interval leaves out 0, and only there. Where
+    all personas have the same difference SE is zero and would claim certainty: p is then that of the sign test of C
+    personas that all go one way, 2 · 2^−C.
+    """
+    estimate = paired_difference(scores, baseline, personas)
+    differences = np.asarray(scores, dtype=np.float64) - np.asarray(baseline, dtype=np.float64)
+    error = standard_error(differences - differences.mean(), personas)
+    if error is None:
+        return PairedTest(estimate, None)
+    if error < _NO_ERROR:
+        return PairedTest(estimate, 1.0 if abs(estimate.value) < _NO_ERROR else 2.0 ** (1 - estimate.clusters))
+    p = 2 * float(_special().stdtr(estimate.clusters - 1, -abs(estimate.value) / error))
+    return PairedTest(estimate, p)
 
 
 def context_gain(scores: Sequence[float], baseline: Sequence[float], personas: Sequence[int]) -> Estimate | None:

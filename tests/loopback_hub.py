@@ -1,4 +1,6 @@
-"""A Hugging Face Hub in memory, on 127.0.0.1, from which the real client library can read datasets and publish them.
+"""A Hugging Face Hub in memory, on 127.0.0.1: the real client library can read datasets and publish them, and Spaces.
+
+A Space `ORG/NAME` is the repository `spaces/ORG/NAME`.
 
 Clients find it through `HF_ENDPOINT`, which the library reads when it is imported: run it in a subprocess, with
 `HF_HUB_DISABLE_XET=1`, and `HF_TOKEN=hf_writer` to publish.
@@ -48,7 +50,7 @@ def is_lfs(path: str) -> bool:
 
 @dataclass
 class Repo:
-    """A dataset repository: its commits, their parents and titles, and what points at them."""
+    """A repository: its commits, their parents and titles, what points at them, and the SDK of a Space."""
 
     commits: dict[str, Files] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
@@ -56,6 +58,7 @@ class Repo:
     branches: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
     private: bool = False
+    sdk: str | None = None
 
     @classmethod
     def of(cls, revisions: Mapping[str, Files]) -> Self:
@@ -105,7 +108,7 @@ class LoopbackHub(Loopback):
     """The server, running between `with` and the end of the block.
 
     Attributes:
-        repos: The dataset repositories by `ORG/NAME`.
+        repos: The repositories: datasets by `ORG/NAME`, Spaces by `spaces/ORG/NAME`.
         requests: All requests so far, in order of arrival.
         gated: Repositories whose files are refused, as they are before the terms have been accepted.
         cut: By file path, after how many bytes the connection breaks; the rest of the file never arrives.
@@ -182,6 +185,11 @@ def _is_body(request: Request) -> bool:
     return request.method == "GET" and "/resolve/" in request.path
 
 
+def _place(repo_id: str) -> str:
+    """Return the path of a repository on the Hub."""
+    return repo_id if repo_id.startswith("spaces/") else f"datasets/{repo_id}"
+
+
 def _tree(files: Files, folder: str, *, recursive: bool) -> Iterator[dict[str, Any]]:
     """List what is below a folder (`""` is the root); a folder comes before what is in it."""
     prefix = f"{folder}/" if folder else ""
@@ -233,7 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
     hub: ClassVar[LoopbackHub]
 
     # The methods that answer, by request method and path; group names are their arguments.
-    _ID = r"/datasets/(?P<repo_id>[^/]+/[^/]+)"
+    _ID = r"/(?:datasets/(?!spaces/)|(?=spaces/))(?P<repo_id>(?:spaces/)?[^/]+/[^/]+)"
     ROUTES = (
         ("GET", rf"/api{_ID}(/revision/(?P<revision>[^/]+))?", "info"),
         ("GET", rf"/api{_ID}/refs", "refs"),
@@ -317,7 +325,7 @@ class _Handler(BaseHTTPRequestHandler):
             "private": self.hub.repo(repo_id).private,
             "tags": [],
         }
-        self.send_json({"id": repo_id, "sha": sha, "siblings": siblings, **about})
+        self.send_json({"id": repo_id.removeprefix("spaces/"), "sha": sha, "siblings": siblings, **about})
 
     def refs(self, repo_id: str) -> None:
         repo = self.hub.repo(repo_id)
@@ -395,14 +403,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def create_repo(self) -> None:
         wanted = json.loads(self.body)
-        repo_id = f"{wanted['organization'] or 'someone'}/{wanted['name']}"
+        kind = "spaces/" if wanted.get("type") == "space" else ""
+        repo_id = f"{kind}{wanted['organization'] or 'someone'}/{wanted['name']}"
+        if kind and wanted.get("sdk") not in ("static", "gradio", "docker"):
+            raise HubError(HTTPStatus.BAD_REQUEST, "", "A Space needs an sdk")
         if repo_id in self.hub.repos:
-            raise HubError(HTTPStatus.CONFLICT, "", "You already created this dataset repo")
+            raise HubError(HTTPStatus.CONFLICT, "", "You already created this repo")
         # There is always a first commit, with this file.
         repo = Repo.of({"main": {".gitattributes": b"*.parquet filter=lfs diff=lfs merge=lfs -text\n"}})
         repo.private = bool(wanted.get("private")) or wanted.get("visibility") == "private"
+        repo.sdk = wanted.get("sdk")
         self.hub.repos[repo_id] = repo
-        self.send_json({"url": f"{self.hub.url}/datasets/{repo_id}"})
+        self.send_json({"url": f"{self.hub.url}/{_place(repo_id)}"})
 
     def create_branch(self, repo_id: str, branch: str) -> None:
         repo = self.hub.repo(repo_id)
@@ -458,7 +470,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.apply(operation["key"], operation["value"], files)
         sha = repo.commit(branch, files, header["value"]["summary"])
         self.send_json(
-            {"success": True, "commitOid": sha, "commitUrl": f"{self.hub.url}/datasets/{repo_id}/commit/{sha}"}
+            {"success": True, "commitOid": sha, "commitUrl": f"{self.hub.url}/{_place(repo_id)}/commit/{sha}"}
         )
 
     def apply(self, kind: str, value: dict[str, Any], files: dict[str, bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,16 @@ def first(row: Row, number: int) -> int:
 def right_half_the_time(row: Row, number: int) -> int:
     """Choose the right option of every second question, else the next one."""
     return int(row["answer_index"] + number % 2) % 4
+
+
+def right_as_often(skill: float, seed: int) -> Choose:
+    """Choose the right option as often as a skill says, else any."""
+    rng = random.Random(seed)
+
+    def choose(row: Row, number: int) -> int:
+        return int(row["answer_index"]) if rng.random() < skill else rng.randrange(4)
+
+    return choose
 
 
 def write_results(

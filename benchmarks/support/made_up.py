@@ -26,25 +26,31 @@ def write_made_up(
     from personamem_builder.schema import QUESTION_SCHEMA
 
     rng = random.Random(7)
-    syllables = [a + b for a in "bcdfghklmnprstvw" for b in "aeiou"]
-    words = ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(5000)]
+    words = make_words(rng)
     places = sorted((rng.randrange(contexts), rng.randint(1, messages)) for _ in range(questions))
 
     def tables() -> Iterator[pa.Table]:
         for number, own in groupby(enumerate(places), key=lambda place: place[1][0]):
-            row = _context(number, words, letters, messages)
-            yield pa.Table.from_pylist([_question(i, row, end) for i, (_, end) in own], schema=QUESTION_SCHEMA)
+            row = make_context(number, words, letters, messages)
+            yield pa.Table.from_pylist([make_question(i, row, end) for i, (_, end) in own], schema=QUESTION_SCHEMA)
 
     write_dataset(
         folder,
         {SPLIT: tables()},
-        ((SPLIT, _context(number, words, letters, messages)) for number in range(contexts)),
+        ((SPLIT, make_context(number, words, letters, messages)) for number in range(contexts)),
         Source(name="random words", url="", license="mit", version="1.0.0", fingerprint=""),
         file_limit=file_limit,
     )
 
 
-def _context(number: int, words: list[str], letters: int, messages: int) -> dict[str, Any]:
+def make_words(rng: random.Random) -> list[str]:
+    """Return made-up words."""
+    syllables = [a + b for a in "bcdfghklmnprstvw" for b in "aeiou"]
+    return ["".join(rng.choices(syllables, k=rng.randint(1, 4))) for _ in range(5000)]
+
+
+def make_context(number: int, words: list[str], letters: int, messages: int) -> dict[str, Any]:
+    """Return a shared context, always the same of a number."""
     rng = random.Random(f"context {number}")
     length = letters // messages
     text = " ".join(rng.choices(words, k=letters // 5))  # a word with its blank has six letters: more than enough
@@ -66,7 +72,8 @@ def _role(index: int) -> str:
     return "user" if index % 2 else "assistant"
 
 
-def _question(number: int, context: dict[str, Any], end: int) -> dict[str, Any]:
+def make_question(number: int, context: dict[str, Any], end: int) -> dict[str, Any]:
+    """Return a question that is asked at a place of a context."""
     letters = sum(len(message["content"]) for message in context["messages"][:end])
     text = context["messages"][end - 1]["content"]
     length = min(200, len(text) // 4)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import jinja2
 
-from personamem_builder.audit.audit import Audit
 from personamem_builder.audit.gates import Judged, Tally, tally
-from personamem_builder.audit.records import ALL, AuditedSplit
+from personamem_builder.audit.records import ALL
 from personamem_builder.audit.render import checks_lacking, detectable, numbers, points
 from personamem_builder.markup import markup_environment
 from personamem_builder.schema import SHORT_TYPES
+
+if TYPE_CHECKING:
+    from personamem_builder.audit.audit import Audit  # which needs scikit-learn; pages of saved audits do not
 
 _TEMPLATE: Final = Path(__file__).with_name("page.html.j2")
 
@@ -50,17 +52,22 @@ class _Group(NamedTuple):
     tally: Tally
 
 
-class _Section(NamedTuple):
-    """What there is to say of a split; `lacking` has the checks that could not be made, by what they need.
-
-    `sampled` is the number of questions that probes look at, None where these are all.
-    `detectable` has for each group of checks and each slice the least leak that it finds, see `render.detectable`.
-    """
+class SplitSize(NamedTuple):
+    """An audited split; `sampled` is the number of questions that probes look at, None where these are all."""
 
     name: str
     questions: int
     personas: int
     sampled: int | None
+
+
+class _Section(NamedTuple):
+    """What there is to say of a split; `lacking` has the checks that could not be made, by what they need.
+
+    `detectable` has for each group of checks and each slice the least leak that it finds, see `render.detectable`.
+    """
+
+    size: SplitSize
     tally: Tally
     groups: Mapping[str, _Group]
     lacking: Mapping[str, Sequence[str]]
@@ -72,13 +79,37 @@ def to_html(audit: Audit) -> str:
 
     The same audit gives the same text.
     """
+    sizes = [SplitSize(s.name, len(s.rows), len(set(s.personas)), audit.sampled(s)) for s in audit.splits]
+    found = {s.name: detectable([one for one in audit.judged if one.finding.split == s.name]) for s in audit.splits}
+    return render_page(audit.source, audit.digest, audit.judged, sizes, found)
+
+
+def render_page(
+    source: str,
+    digest: str,
+    judged: Sequence[Judged],
+    sizes: Sequence[SplitSize],
+    found: Mapping[str, Mapping[str, Mapping[str, float | None]]],
+    home: str = "",
+) -> str:
+    """Return the page of an audit from what a page needs of it.
+
+    Args:
+        source: What was audited, as it was named.
+        digest: Of the dataset; empty for anything else.
+        judged: All findings of all splits.
+        sizes: The splits.
+        found: For each split what `render.detectable` says.
+        home: Address of a page that it belongs to, and leads back to.
+    """
     sections = [
-        _section(split, audit.sampled(split), [one for one in audit.judged if one.finding.split == split.name])
-        for split in audit.splits
+        _section(size, [one for one in judged if one.finding.split == size.name], found[size.name]) for size in sizes
     ]
     return _template().render(
-        audit=audit,
-        tally=tally(audit.judged),
+        source=source,
+        digest=digest,
+        home=home,
+        tally=tally(judged),
         sections=sections,
         groups=list(dict.fromkeys(name for section in sections for name in section.groups)),
         numbers=numbers,
@@ -92,20 +123,17 @@ def _template() -> jinja2.Template:
     return markup_environment(_TEMPLATE.parent).get_template(_TEMPLATE.name)
 
 
-def _section(split: AuditedSplit, sampled: int | None, judged: Sequence[Judged]) -> _Section:
+def _section(size: SplitSize, judged: Sequence[Judged], found: Mapping[str, Mapping[str, float | None]]) -> _Section:
     made: dict[str, list[Judged]] = {}
     for one in judged:
         if not one.finding.needs:
             made.setdefault(one.finding.check.partition(".")[0], []).append(one)
     return _Section(
-        name=split.name,
-        questions=len(split.rows),
-        personas=len(set(split.personas)),
-        sampled=sampled,
+        size=size,
         tally=tally(judged),
         groups={name: _group(name, own) for name, own in made.items()},
         lacking=checks_lacking(judged),
-        detectable=detectable(judged),
+        detectable=found,
     )
 
 

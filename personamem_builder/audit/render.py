@@ -21,13 +21,15 @@ version.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from personamem_builder.audit.audit import Audit
 from personamem_builder.audit.gates import Judged, tally
 from personamem_builder.audit.records import ALL, Finding
 from personamem_builder.schema import SHORT_TYPES
 from personamem_builder.text_table import text_table
+
+if TYPE_CHECKING:
+    from personamem_builder.audit.audit import Audit
 
 FORMAT: Final = "personamem-audit"
 JSON_SCHEMA_VERSION: Final = 1

@@ -45,6 +45,8 @@ _COMMANDS: Final = {
     "eval": "Run lm-eval with the personamem tasks and models.",
     "merge": "Make the whole run of the parts of an evaluation.",
     "report": "Print a table of scores with floors and intervals.",
+    "space": "Write a leaderboard with viewer and audit as a static Space.",
+    "publish-space": "Publish a leaderboard as a Space on the Hub.",
     "persona-bench": "Import, audit and score PERSONA-Bench.",
     "canary": "Test whether a model has seen our data.",
     "tasks": "Show or install the lm-eval task files.",
@@ -57,6 +59,7 @@ _KEPT: Final = {
     "eval": "what was answered is kept; the same command asks only for the rest",
     "memory": "what was found so far is kept; the same command goes on from there",
     "publish": "the same command goes on with what was not sent yet",
+    "publish-space": "the same command goes on with what was not sent yet",
 }
 """What interrupted commands have kept that did not say so themselves; the others have written nothing by then."""
 

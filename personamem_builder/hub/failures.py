@@ -17,8 +17,13 @@ def hub_failures() -> tuple[type[Exception], ...]:
     return (OSError, ValueError, RuntimeError, http_error)
 
 
-def explain_hub_error(error: Exception, name: str, revision: str | None = None, instead: str = "") -> UserError:
-    """Say in our words why a dataset could not be had from the Hub; `instead` is what else the user may do."""
+def explain_hub_error(
+    error: Exception, name: str, revision: str | None = None, instead: str = "", what: str = "dataset"
+) -> UserError:
+    """Say in our words why a dataset, or `what` it is, could not be had from the Hub.
+
+    `instead` is what else the user may do.
+    """
     from huggingface_hub import constants, errors
 
     hub = constants.ENDPOINT
@@ -27,11 +32,11 @@ def explain_hub_error(error: Exception, name: str, revision: str | None = None, 
     if isinstance(error, errors.GatedRepoError):
         return UserError(f"dataset {name} is gated", f"ask for access on its page, then {log_in}{instead}")
     if isinstance(error, errors.RepositoryNotFoundError):
-        return UserError(f"there is no dataset {name} at {hub}", f"if it is private, {log_in}{instead}")
+        return UserError(f"there is no {what} {name} at {hub}", f"if it is private, {log_in}{instead}")
     if isinstance(error, errors.RevisionNotFoundError):
         return UserError(f"dataset {name} has no revision {revision}", "give a commit, branch or tag of it")
     if isinstance(error, errors.HFValidationError):
-        return UserError(f"{name!r} cannot be a dataset on the Hub: {reason}", "give ORG/NAME")
+        return UserError(f"{name!r} cannot be a {what} on the Hub: {reason}", "give ORG/NAME")
     if isinstance(error, OSError) and error.errno is not None:
         return UserError(
             f"cannot store dataset {name} in {constants.HF_HUB_CACHE}: {error.strerror}",

@@ -1,4 +1,4 @@
-"""A dataset repository on the Hub as it is now, whatever the local cache holds of it."""
+"""A repository on the Hub as it is now, whatever the local cache holds of it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from generation.errors import UserError
 from personamem_builder.hub.retries import patiently
 
 if TYPE_CHECKING:
-    from huggingface_hub.hf_api import DatasetInfo, RepoFile
+    from huggingface_hub.hf_api import DatasetInfo, RepoFile, SpaceInfo
 
 LOG_IN: Final = "log in with `hf auth login` or set HF_TOKEN, with a token that may write"
+
+RepoType = Literal["dataset", "space"]
 
 _BLOCK: Final = 1 << 20
 
@@ -47,10 +49,11 @@ def file_digests(content: Path | bytes) -> FileDigests:
 
 
 class Repository:
-    """A dataset repository, as the user's token sees it; it need not be there.
+    """A repository, as the user's token sees it; it need not be there.
 
     Args:
         repo_id: `ORG/NAME`.
+        repo_type: What it is.
 
     Attributes:
         api: The Hub client; `patiently` calls what is not wrapped here.
@@ -59,7 +62,7 @@ class Repository:
         UserError: The token cannot be one.
     """
 
-    def __init__(self, repo_id: str) -> None:
+    def __init__(self, repo_id: str, repo_type: RepoType = "dataset") -> None:
         from huggingface_hub import HfApi, get_token
 
         token = get_token()
@@ -67,8 +70,9 @@ class Repository:
             raise UserError("the token has letters that no token has", LOG_IN)
         self.api = HfApi(token=token)
         self.repo_id = repo_id
+        self.repo_type = repo_type
 
-    def info(self, branch: str | None = None) -> DatasetInfo | None:
+    def info(self, branch: str | None = None) -> DatasetInfo | SpaceInfo | None:
         """Return what the Hub says of the repository, or None if it or the branch is not there."""
         from huggingface_hub import constants
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError, RevisionNotFoundError
@@ -76,6 +80,8 @@ class Repository:
         try:
             # The only call that has a time limit: it comes first.
             limit = constants.HF_HUB_ETAG_TIMEOUT
+            if self.repo_type == "space":
+                return patiently(self.api.space_info, self.repo_id, revision=branch, timeout=limit)
             return patiently(self.api.dataset_info, self.repo_id, revision=branch, timeout=limit)
         except GatedRepoError:
             raise
@@ -91,7 +97,7 @@ class Repository:
         from huggingface_hub.hf_api import RepoFile
 
         def entries() -> list[RepoFile]:
-            tree = self.api.list_repo_tree(self.repo_id, repo_type="dataset", revision=commit, recursive=True)
+            tree = self.api.list_repo_tree(self.repo_id, repo_type=self.repo_type, revision=commit, recursive=True)
             return [entry for entry in tree if isinstance(entry, RepoFile)]
 
         return {entry.path: entry for entry in patiently(entries)}
@@ -100,7 +106,7 @@ class Repository:
     def downloaded(self, commit: str, path: str) -> Iterator[Path]:
         """Give a file of a commit for the time of the block; it never comes from the user's cache."""
         with tempfile.TemporaryDirectory(prefix="personamem-") as folder:
-            fetch = partial(self.api.hf_hub_download, self.repo_id, path, repo_type="dataset", revision=commit)
+            fetch = partial(self.api.hf_hub_download, self.repo_id, path, repo_type=self.repo_type, revision=commit)
             yield Path(patiently(fetch, cache_dir=folder))
 
     def read(self, commit: str, path: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Pushes a release to the Hub: one commit, read back, and then the tag."""
+"""Pushes a release, or a Space, to the Hub: one commit, read back, and then the tag if there is one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class PushResult(NamedTuple):
-    """The commit that has the tag; nothing was done if the tag was there before, with the same content."""
+    """The commit that has the files, and the tag; nothing was done if they were there before."""
 
     commit: str
     tag: str
@@ -25,7 +25,7 @@ class PushResult(NamedTuple):
 
 
 def push(plan: PushPlan, files: ReleaseFiles) -> PushResult:
-    """Carry out a plan: one commit, which is read back and compared, and then gets the tag.
+    """Carry out a plan: one commit, which is read back and compared, and then gets the tag if there is one.
 
     A push that was interrupted is finished by making the plan again and pushing again.
 
@@ -39,20 +39,30 @@ def push(plan: PushPlan, files: ReleaseFiles) -> PushResult:
     for kind, path, _, sha256 in plan.changes:
         if kind == "add" and release[path].sha256 != sha256:
             raise UserError(f"{path} changed while it was published", "run the same command again")
-    with explained(plan.repo_id):
-        repository = Repository(plan.repo_id)
+    with explained(plan.repo_id, plan.repo_type):
+        repository = Repository(plan.repo_id, plan.repo_type)
         api = repository.api
         if api.token is None:
             raise UserError(f"nothing can be published on {api.endpoint} without a token", LOG_IN)
         # A private repository where asked for, else what is usual in the organisation.
         if plan.create:
-            patiently(api.create_repo, plan.repo_id, repo_type="dataset", private=plan.private or None)
+            sdk = "static" if plan.repo_type == "space" else None
+            patiently(
+                api.create_repo,
+                plan.repo_id,
+                repo_type=plan.repo_type,
+                private=plan.private or None,
+                space_sdk=sdk,
+            )
         if plan.new_branch:
-            patiently(api.create_branch, plan.repo_id, repo_type="dataset", branch=plan.branch, revision=plan.parent)
+            patiently(
+                api.create_branch, plan.repo_id, repo_type=plan.repo_type, branch=plan.branch, revision=plan.parent
+            )
         commit = _commit(repository, plan, files) if plan.changes or plan.parent is None else plan.parent
-        _check_on_hub(repository, commit, release)
-        _tag(repository, plan, commit)
-    return PushResult(commit, plan.tag, done=True)
+        _check_on_hub(repository, commit, release, plan.tag)
+        if plan.tag:
+            _tag(repository, plan, commit)
+    return PushResult(commit, plan.tag, done=bool(plan.tag or plan.changes))
 
 
 def _commit(repository: Repository, plan: PushPlan, files: ReleaseFiles) -> str:
@@ -72,15 +82,15 @@ def _commit(repository: Repository, plan: PushPlan, files: ReleaseFiles) -> str:
         repository.api.create_commit,
         plan.repo_id,
         operations,
-        commit_message=f"Release {plan.tag}",
-        repo_type="dataset",
+        commit_message=f"Release {plan.tag}" if plan.tag else "Update the leaderboard",
+        repo_type=plan.repo_type,
         revision=plan.branch,
         parent_commit=plan.parent,
     )
     return commit.oid
 
 
-def _check_on_hub(repository: Repository, commit: str, release: Mapping[str, FileDigests]) -> None:
+def _check_on_hub(repository: Repository, commit: str, release: Mapping[str, FileDigests], tag: str) -> None:
     """Read every file of the release back, and raise if one is not what was sent."""
     there = repository.tree(commit)
     faults = [f"{path} is not there" for path in release if path not in there]
@@ -91,8 +101,8 @@ def _check_on_hub(repository: Repository, commit: str, release: Mapping[str, Fil
             faults.append(f"{path} has sha256 {found.sha256} and not {release[path].sha256}")
     if faults:
         raise UserError(
-            f"dataset {repository.repo_id} at commit {commit} is not what was sent, and gets no tag: "
-            f"{'; '.join(faults)}",
+            f"{repository.repo_type} {repository.repo_id} at commit {commit} is not what was sent"
+            f"{', and gets no tag' if tag else ''}: {'; '.join(faults)}",
             "run the same command again; if the same is said, ask the people of the Hub",
         )
 
@@ -101,7 +111,7 @@ def _tag(repository: Repository, plan: PushPlan, commit: str) -> None:
     from huggingface_hub.errors import HfHubHTTPError
 
     try:
-        patiently(repository.api.create_tag, plan.repo_id, repo_type="dataset", tag=plan.tag, revision=commit)
+        patiently(repository.api.create_tag, plan.repo_id, repo_type=plan.repo_type, tag=plan.tag, revision=commit)
     except HfHubHTTPError as error:
         # Made by the request whose answer was lost, or by somebody else.
         if status_of(error) != 409 or repository.commit_of(plan.tag) != commit:

@@ -19,7 +19,9 @@ from personamem_builder.results.runs import Run
 from personamem_builder.schema import SHORT_TYPES
 from personamem_builder.statistics import Estimate, McNemar
 
-_SETTINGS: Final = {"": "full options", "_letters": "letters", "_generate": "generate"}
+SETTINGS: Final = {"": "full options", "_letters": "letters", "_generate": "generate"}
+"""How a model is asked, by the end of the task's name."""
+
 _TASK: Final = re.compile(r"personamem_([^_]+)(_letters|_generate|)")
 
 SCORES: Final = {
@@ -84,7 +86,7 @@ def settings_of_models(groups: Sequence[RunGroup]) -> list[ModelSettings]:
 
 
 def _joined(key: tuple[str, str, str, str], found: Sequence[tuple[RunGroup, Run]]) -> ModelSettings:
-    order = list(_SETTINGS)
+    order = list(SETTINGS)
     runs = sorted(found, key=lambda pair: (order.index(_setting(pair[1])), not pair[1].has_context))
     names = {run: _name(group, run) for group, run in runs}
     compared = []
@@ -106,6 +108,12 @@ def _score(run: Run) -> str:
     return primary_score(run.scores, run.task)
 
 
+def setting_in_words(task: str) -> str:
+    """Return how a task asks: `letters`; the name of the task where it is none of ours."""
+    own = _TASK.fullmatch(task)
+    return SETTINGS[own[2]] if own else task
+
+
 def _setting(run: Run) -> str:
     own = _TASK.match(run.task)
     assert own is not None
@@ -116,7 +124,7 @@ def _name(group: RunGroup, run: Run) -> str:
     """Return a setting in words, with what tells it from another run of the model in the same setting."""
     bare = "" if run.has_context else ", no context"
     told = group.label(run).removesuffix(memory_mark(run)).removeprefix(run.model)
-    return f"{_SETTINGS[_setting(run)]}{bare}{told}"
+    return f"{SETTINGS[_setting(run)]}{bare}{told}"
 
 
 def _scored(run: Run, name: str) -> Setting:

@@ -72,6 +72,10 @@ async function openSplit(chosen) {
   run = -1;
   const entry = index.splits[split];
   fillFilters(entry);
+  const [others, histories] = entry.left_out;
+  $("sample").textContent = histories
+    ? `a sample: ${entry.contexts} of ${number(entry.contexts + histories)} histories, with their questions (${number(entry.questions)} of ${number(entry.questions + others)})`
+    : "";
   list.reset(0);
   for (let chunk = 0; chunk < entry.chunks; chunk++) {
     say(`loading questions: ${number(questions.length)} of ${number(entry.questions)}`);
@@ -293,6 +297,10 @@ async function start() {
   $("title").textContent = `${index.title} ${index.version}`;
   $("title").title = `${index.source}, digest ${index.digest}`;
   document.title = index.title;
+  if (index.home) {
+    $("home").href = index.home;
+    $("home").hidden = false;
+  }
   const { name } = address();
   const found = index.splits.findIndex((one) => one.name === name);
   openSplit(Math.max(0, found));

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from generation.errors import UserError
 from personamem_builder.memory.controls import Full
+from personamem_builder.report.groups import memory_mark
 from personamem_builder.results.answers import ScoredAnswer
 from personamem_builder.results.responses import read_responses
 from personamem_builder.results.runs import Run
@@ -57,23 +58,27 @@ class RunAnswers(NamedTuple):
 
 
 def model_answers(
-    runs: Sequence[Run], digest: str, question_ids: Mapping[str, Collection[str]], origin: str
+    runs: Sequence[Run],
+    digest: str,
+    question_ids: Mapping[str, Collection[str]],
+    origin: str,
+    longest: int | None = None,
 ) -> list[RunAnswers]:
     """Bring runs and the questions of a dataset, their ids by split, together; in the order of the runs.
 
-    Errors call the dataset by its `origin`.
+    Errors call the dataset by its `origin`. Replies of more letters than `longest` are cut in the middle.
 
     Raises:
         UserError: A run is of another dataset, or answers questions that this one lacks.
     """
     _check_digests(runs, digest, origin)
-    labels = [f"{run.model} · {run.task}" for run in runs]
+    labels = [f"{run.model}{memory_mark(run)} · {run.task}" for run in runs]
     several = {label for label, count in Counter(labels).items() if count > 1}
     found = []
     for i, (run, label) in enumerate(zip(runs, labels, strict=True), 1):
         split = _split_of(run, question_ids, origin)
         name = f"{label} · run {i}, {run.date}" if label in several else label
-        found.append(RunAnswers(name, split, run.scores, _notes(run, len(question_ids[split])), _answers(run)))
+        found.append(RunAnswers(name, split, run.scores, _notes(run, len(question_ids[split])), _answers(run, longest)))
     return found
 
 
@@ -117,7 +122,7 @@ def _notes(run: Run, questions: int) -> list[str]:
     return notes
 
 
-def _answers(run: Run) -> dict[str, ModelAnswer]:
+def _answers(run: Run, longest: int | None) -> dict[str, ModelAnswer]:
     written = dict(read_responses(run))
     return {
         question_id: ModelAnswer(
@@ -125,11 +130,19 @@ def _answers(run: Run) -> dict[str, ModelAnswer]:
             [answer.credits[score] for score in run.scores],
             answer.skipped,
             answer.truncated,
-            written.get(question_id),
+            _cut(written.get(question_id), longest),
             None if answer.option_logprobs is None else [_sayable(value) for value in answer.option_logprobs],
         )
         for question_id, answer in run.answers.items()
     }
+
+
+def _cut(reply: str | None, longest: int | None) -> str | None:
+    """Leave out the middle of a long reply: the answer stands at its end, or at its beginning."""
+    if reply is None or longest is None or len(reply) <= longest:
+        return reply
+    half = longest // 2
+    return f"{reply[:half]} […] {reply[-half:]}"
 
 
 def _letter(answer: ScoredAnswer, score: str) -> str | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from generation.records import TELLINGS
 from personamem_builder.dataset.check import read_questions
@@ -74,17 +75,38 @@ _COLUMNS: Final = (
 """Columns of the question table that the page gets as they are, where a dataset has them."""
 
 
+def page_file(name: str) -> bytes:
+    """Return one of `PAGE_FILES`."""
+    return (_HERE / name).read_bytes()
+
+
+class Sample(NamedTuple):
+    """How much of a dataset a page that the public reads holds, and the page that it leads back to.
+
+    Attributes:
+        contexts: Shared contexts of each split; the page has the questions about these.
+        reply: Letters of a reply of a model; longer ones are cut in the middle.
+        home: Address of the page that it belongs to.
+    """
+
+    contexts: int
+    reply: int
+    home: str
+
+
 class SiteSplit(NamedTuple):
     """A split as the page shows it.
 
     Attributes:
         questions: The question table, sorted by persona, context and place in the context.
         contexts: The number of each shared context, by its id.
+        left_out: What the split has beyond these: questions and contexts.
     """
 
     name: str
     questions: pa.Table
     contexts: Mapping[str, int]
+    left_out: tuple[int, int] = (0, 0)
 
     @property
     def chunks(self) -> int:
@@ -99,26 +121,31 @@ class Site:
         folder: A dataset folder.
         splits: All of the dataset by default.
         runs: Whose answers are shown; those to other splits of the dataset are left out.
+        sample: How much of each split it shows; all by default.
 
     Raises:
         UserError: There is no such dataset or split, its files are damaged, or a run is of another dataset.
     """
 
-    def __init__(self, folder: Path, splits: Sequence[str] = (), runs: Sequence[Run] = ()) -> None:
-        self._folder = folder
+    def __init__(
+        self, folder: Path, splits: Sequence[str] = (), runs: Sequence[Run] = (), sample: Sample | None = None
+    ) -> None:
+        self._folder, self._sample = folder, sample
         self._manifest = read_manifest(folder)
         names = list(dict.fromkeys(splits)) or list(self._manifest["splits"])
         for name in names:
             check_split(self._manifest, name, folder)
         check_files(folder, names)
-        self.splits = [_read_split(folder, name) for name in names]
+        whole = [_read_split(folder, name) for name in names]
+        self.splits = [_sampled(split, sample.contexts) for split in whole] if sample else whole
         self._context_files = {name: context_files(folder, name) for name in names}
-        ids = {split.name: set(split.questions["question_id"].to_pylist()) for split in self.splits}
+        ids = {split.name: set(split.questions["question_id"].to_pylist()) for split in whole}
         elsewhere = self._manifest["splits"].keys() - ids.keys()
         shown = [run for run in runs if run.split not in elsewhere]
         self._lock = threading.Lock()
         self._context_script = functools.lru_cache(maxsize=_KEPT)(self._make_context_script)
-        self.answers = model_answers(shown, self._manifest["digest"], ids, str(folder))
+        longest = sample.reply if sample else None
+        self.answers = model_answers(shown, self._manifest["digest"], ids, str(folder), longest)
 
     def names(self) -> Iterator[str]:
         """Yield the names of all files except those of contexts."""
@@ -133,15 +160,21 @@ class Site:
     def contexts(self) -> Iterator[tuple[str, bytes]]:
         """Yield the name and the content of the file of each context; one of them is in memory at a time."""
         for number, split in enumerate(self.splits):
-            for row in iter_contexts(*self._context_files[split.name]):
+            for row in self._rows(split):
                 if row["shared_context_id"] in split.contexts:  # one that no question is about cannot be opened
                     name = f"data/{number}/context-{split.contexts[row['shared_context_id']]}.js"
                     yield name, data_script(name, _context(row))
 
+    def _rows(self, split: SiteSplit) -> Iterator[ContextRow]:
+        files = self._context_files[split.name]
+        if self._sample is None:
+            return iter_contexts(*files)
+        return (read_context(files, context) for context in split.contexts)
+
     def content(self, name: str) -> bytes | None:
         """Return the content of a file, None if there is no such file."""
         if name in PAGE_FILES:
-            return (_HERE / name).read_bytes()
+            return page_file(name)
         if name == INDEX:
             return data_script(name, self._index())
         match = _DATA_FILE.fullmatch(name)
@@ -176,6 +209,7 @@ class Site:
             "version": self._manifest["version"],
             "digest": self._manifest["digest"],
             "source": self._manifest["source"]["name"],
+            "home": self._sample.home if self._sample else "",
             "short_types": list(SHORT_TYPES.items()),
             "splits": [self._split_entry(split) for split in self.splits],
         }
@@ -191,6 +225,7 @@ class Site:
             "name": split.name,
             "questions": len(split.questions),
             "contexts": len(split.contexts),
+            "left_out": split.left_out,
             "chunks": split.chunks,
             "personas": personas,
             "types": sorted(types, key=lambda entry: order.index(entry[0])),
@@ -206,6 +241,21 @@ def _read_split(folder: Path, name: str) -> SiteSplit:
     table = table.sort_by([(key, "ascending") for key in keys])
     contexts = dict.fromkeys(table["shared_context_id"].to_pylist())
     return SiteSplit(name, table, {context: number for number, context in enumerate(contexts)})
+
+
+def _sampled(split: SiteSplit, count: int) -> SiteSplit:
+    """Return a split with some of its contexts: those of as many personas as there are, in the order of the table."""
+    table, turns = split.questions, Counter[int]()
+    owners = dict(zip(table["shared_context_id"].to_pylist(), table["persona_id"].to_pylist(), strict=True))
+    place = {}
+    for context, persona in owners.items():
+        place[context] = (turns[persona], split.contexts[context])
+        turns[persona] += 1
+    chosen = set(sorted(place, key=place.__getitem__)[:count])
+    questions = table.filter(pc.is_in(table["shared_context_id"], pa.array(sorted(chosen), pa.string())))
+    contexts = [context for context in split.contexts if context in chosen]
+    left_out = len(table) - len(questions), len(split.contexts) - len(contexts)
+    return SiteSplit(split.name, questions, {context: number for number, context in enumerate(contexts)}, left_out)
 
 
 def _columns(table: pa.Table, contexts: Mapping[str, int]) -> dict[str, list[Any]]:

@@ -33,7 +33,7 @@ def write_site(site: Site, out: Path) -> SiteSize:
     files = size = 0
     try:
         with replacing_folder(out) as new:
-            for name, content in _contents(site):
+            for name, content in site_files(site):
                 path = new / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(content)
@@ -43,7 +43,8 @@ def write_site(site: Site, out: Path) -> SiteSize:
     return SiteSize(files, size)
 
 
-def _contents(site: Site) -> Iterator[tuple[str, bytes]]:
+def site_files(site: Site) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the content of all files of a page; one context is in memory at a time."""
     for name in site.names():
         content = site.content(name)
         if content is not None:

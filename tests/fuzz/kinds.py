@@ -103,6 +103,7 @@ _REPORT: Final = (
     Command("report results --data personamem --html page.html", **_PAGE),
     Command("view personamem --results results --out made", writes=("made",), grows=("made",)),
 )
+_SPACE: Final = Command("space made --results logged --data personamem --contexts 1", writes=("made",))
 _RESULTS: Final = "results/personamem-floor-longest/{}_2026-11-27T10-11-12.123456.{}"
 
 _IMPORT: Final = (
@@ -174,9 +175,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         Command("publish personamem org/name --tag v1.0.0 --dry-run --allow-failed-audit"),
         Command("inspect personamem"),
     )),
-    "audit": Kind("data", "personamem/audit.json", _DATASET, JSON, (
+    "audit": Kind("data", "personamem/audit.json", (*_DATASET, "logged"), JSON, (
         Command("publish personamem org/name --tag v1.0.0 --dry-run"),
         Command("inspect personamem"),
+        _SPACE,
     ), names=("personamem cannot be published",)),
     "questions-parquet": Kind(
         "data", "personamem/data/questions_32k.parquet", _DATASET, QUESTIONS, _OF_DATASET,
@@ -225,8 +227,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "samples": Kind(
         "reports", "logged/dummy/samples_personamem_32k_2026-11-27T10-11-12.123456.jsonl", ("logged", "personamem"),
-        JSONL, (Command("report logged --data personamem"),), names=("results_2026",),
+        JSONL, (Command("report logged --data personamem"), _SPACE), names=("results_2026",),
     ),
+    "space": Kind("reports", "leaderboard/space.json", ("leaderboard", "logged", "personamem"), JSON, (
+        Command("publish-space leaderboard org/name --dry-run"),
+        Command("space leaderboard --results logged --data personamem --contexts 1", writes=("leaderboard",)),
+    ), names=("leaderboard",)),
     "posts": _posts("posts.json"),
     "post-stores": _posts("store.jsonl"),
     "post-prompts": _posts("prompts.jsonl"),

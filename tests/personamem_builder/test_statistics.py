@@ -24,6 +24,7 @@ from personamem_builder.statistics import (
     mcnemar,
     overall,
     paired_difference,
+    paired_test,
     per_type,
     simultaneous_interval,
     standard_error,
@@ -461,3 +462,31 @@ def test_effective_sample_size_does_not_depend_on_the_unit(rows):
 
 def test_questions_of_as_many_personas_are_as_many_questions():
     assert effective_sample_size([1, 0, 1, 1, 0], [1, 2, 3, 4, 5]) == pytest.approx(5)
+
+
+@given(st.integers(2, 8), st.randoms(use_true_random=False))
+def test_a_paired_test_is_below_five_per_cent_just_where_the_interval_leaves_out_zero(clusters, rng):
+    personas = [i % clusters for i in range(6 * clusters)]
+    scores, baseline = ([rng.choice([0.0, 0.5, 1.0]) for _ in personas] for _ in range(2))
+    estimate, p = paired_test(scores, baseline, personas)
+    assert estimate == paired_difference(scores, baseline, personas)
+    assert p is not None
+    assert estimate.low is not None
+    assert estimate.high is not None
+    if estimate.low < estimate.high:
+        assert (p < 0.05) == (estimate.low > 0 or estimate.high < 0)
+    assert paired_test(baseline, scores, personas).p == pytest.approx(p)
+    assert paired_test(scores, scores, personas).p == 1.0
+
+
+def test_a_paired_test_by_hand():
+    # Differences by persona 0.5, 1.0, 0.0: their mean is 0.5, and SE = sqrt(3/2 · (0 + 1 + 1)) / 6.
+    scores, baseline, personas = [1.0, 0.0, 1.0, 1.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0, 0.0, 1.0], [1, 1, 2, 2, 3, 3]
+    p = 2 * student_t.sf(0.5 / (math.sqrt(3.0) / 6), df=2)
+    assert paired_test(scores, baseline, personas).p == pytest.approx(p)
+
+
+def test_a_paired_test_without_an_error_is_a_sign_test_of_the_personas():
+    personas = [1, 2, 3, 4]
+    assert paired_test([1.0] * 4, [0.0] * 4, personas).p == pytest.approx(2 * 0.5**4)
+    assert paired_test([1.0] * 4, [0.0] * 4, [7] * 4).p is None

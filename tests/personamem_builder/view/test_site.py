@@ -15,7 +15,7 @@ from personamem_builder.results.runs import read_runs
 from personamem_builder.schema import option_text
 from personamem_builder.table_files import contexts_path
 from personamem_builder.view import site as site_module
-from personamem_builder.view.site import INDEX, PAGE_FILES, Site
+from personamem_builder.view.site import INDEX, PAGE_FILES, Sample, Site
 
 
 def value(site: Site, name: str) -> Any:
@@ -188,3 +188,26 @@ def test_damaged_files_and_unknown_splits_are_refused(generated, tmp_path):
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(UserError, match=r"shared_contexts_32k.parquet is not as the manifest says"):
         Site(copy)
+
+
+def test_a_sample_is_of_as_many_personas_as_there_are_and_its_files_are_those_of_the_whole(generated):
+    rows = read_questions(generated, "32k").to_pylist()
+    personas = sorted({row["persona_id"] for row in rows})
+    whole, sample = Site(generated), Site(generated, sample=Sample(len(personas), 100, "../index.html"))
+    chosen = questions_of(sample)
+    assert sorted({row["persona_id"] for row in chosen}) == personas
+    [split] = sample.splits
+    assert len(split.contexts) == len(personas)
+    ids = {row["shared_context_id"] for row in rows}
+    assert split.left_out == (len(rows) - len(chosen), len(ids) - len(personas))
+    of_whole = {row["question_id"]: row for row in questions_of(whole)}
+    written = dict(sample.contexts())
+    every = dict(whole.contexts())
+    for row in chosen:
+        full = of_whole[row["question_id"]]
+        assert row == full | {"context": row["context"]}
+        text = written[f"data/0/context-{row['context']}.js"].partition(b",")[2]
+        assert text == every[f"data/0/context-{full['context']}.js"].partition(b",")[2]
+    more = Site(generated, sample=Sample(len(ids) + 1, 100, ""))
+    assert questions_of(more) == questions_of(whole)
+    assert more.splits[0].left_out == (0, 0)

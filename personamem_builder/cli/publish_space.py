@@ -1,0 +1,50 @@
+"""`personamem publish-space`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from generation.errors import UserError
+from personamem_builder.cli.options import PATH
+
+
+@click.command()
+@click.argument("folder", type=PATH)
+@click.argument("repo_id")
+@click.option("--private", is_flag=True, help="Make a new Space private.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing on the Hub.")
+def publish_space(folder: Path, repo_id: str, private: bool, dry_run: bool) -> None:
+    """Publish the FOLDER that `personamem space` wrote as the Space REPO_ID (ORG/NAME) on the Hub.
+
+    One commit with what differs, which is read back and compared. The same command finishes a push that was
+    interrupted, and does nothing where all is there. It refuses a folder that was changed since it was written, or in
+    which a file holds a token or key. Log in with `hf auth login`, or set HF_TOKEN.
+
+    personamem publish-space leaderboard ORG/NAME --dry-run
+    """
+    from huggingface_hub import constants
+
+    from personamem_builder.publish.plan import describe, make_plan
+    from personamem_builder.publish.push import push
+    from personamem_builder.publish.secrets import find_secrets
+    from personamem_builder.space.write import read_space
+
+    files = read_space(folder)
+    if secrets := find_secrets(files):
+        raise UserError(
+            f"{folder} cannot be published: {'; '.join(f'a secret: {line}' for line in secrets)}",
+            "take it out of the results or the dataset, and make the Space again",
+        )
+    plan = make_plan(repo_id, files, private=private, repo_type="space")
+    click.echo(describe(plan))
+    if dry_run:
+        click.echo("nothing was changed (--dry-run)", err=True)
+        return
+    pushed = push(plan, files)
+    if pushed.done:
+        click.echo(f"{repo_id}: commit {pushed.commit}, read back, all {len(files)} files are the same")
+    else:
+        click.echo(f"{repo_id} holds exactly this already: nothing to do")
+    click.echo(f"{constants.ENDPOINT}/spaces/{repo_id}")
