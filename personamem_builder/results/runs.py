@@ -2,7 +2,7 @@
 
 `personamem eval` leaves two files of one date: lm-eval's `results_<date>.json` and our
 `predictions_<date>.jsonl`. Plain `lm_eval --log_samples` leaves `samples_<task>_<date>.jsonl` instead of the
-second; that is read too. Results that cannot be read do not hide the others: all their faults are collected.
+second; that is read too, and so are Inspect's logs. Results that cannot be read do not hide the others: all their faults are collected.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from personamem_builder.results.files import (
     find_results,
     newest_runs,
 )
+from personamem_builder.results.inspect_logs import InspectLog, read_logs
 from personamem_builder.results.settings import (
     FLOOR_BACKEND,
     LmEvalResults,
@@ -191,7 +192,7 @@ def read_found(found: FoundResults, *, may_be_none: bool = False) -> ReadRuns[Ru
     faults = [*found.misnamed, *found.damaged]
     notes: list[str] = []
     runs: list[Run] = []
-    for file in found.files:
+    for file in [*found.files, *read_logs(found.logs, faults, notes)]:
         try:
             runs += _read_file(file, faults, notes)
         except UserError as fault:
@@ -256,6 +257,8 @@ def _answers_beside(
     file: ResultsFile, tasks: Iterable[str], faults: list[UserError]
 ) -> dict[str, dict[str, ScoredAnswer]]:
     """Return the answers by task, for all tasks of the results that are ours."""
+    if isinstance(file, InspectLog):
+        return file.answers(faults)
     answers: dict[str, dict[str, ScoredAnswer]] = {task: {} for task in tasks}
     predictions = file.path.with_name(f"predictions_{file.date}.jsonl")
     if os.path.lexists(predictions):
