@@ -22,7 +22,19 @@ from inspect_ai.model import (
     get_model,
     get_model_info,
 )
-from inspect_ai.scorer import Metric, SampleScore, Score, Scorer, Target, accuracy, grouped, mean, metric, scorer, stderr
+from inspect_ai.scorer import (
+    Metric,
+    SampleScore,
+    Score,
+    Scorer,
+    Target,
+    accuracy,
+    grouped,
+    mean,
+    metric,
+    scorer,
+    stderr,
+)
 from inspect_ai.solver import Generate, Solver, TaskState, solver
 
 from generation.errors import UserError
@@ -39,8 +51,10 @@ _OUTCOMES: Final[Mapping[str, AnswerOutcome]] = {
 }
 
 
-def _registered(split: str, ending: str) -> Callable[..., Task]:
-    @task(name=f"personamem_{split}{ending}")
+def _registered(own: str, ending: str = "") -> Callable[..., Task]:
+    """Register the task that asks a split of its own, with or without the history."""
+
+    @task(name=f"personamem_{own}{ending}")
     def personamem_task(
         data: str | None = None,
         repo: str | None = None,
@@ -79,32 +93,30 @@ def _registered(split: str, ending: str) -> Callable[..., Task]:
             overlength: What becomes of questions too long for the model: `error` (default) or `skip`.
             max_length: The model's window in tokens, where Inspect does not know it.
         """
-        given = {name: value for name, value in locals().items() if name in _SETTINGS}
-        return _make(WrittenTask(f"personamem_{own_split}_generate{ending}", given), max_length)
+        data_keys = {"data": data, "repo": repo, "revision": revision, "config": config, "seed": seed}
+        asked_keys = {"split": split, "subset": subset, "overlength": overlength}
+        memory_keys = {"memory": memory, "settings": settings, "k": k, "store": store}
+        prompt_keys = {"roles": roles, "instruction": instruction, "explain": explain}
+        given = data_keys | asked_keys | memory_keys | prompt_keys
+        return _make(WrittenTask(f"personamem_{own}_generate{ending}", given), max_length)
 
-    own_split = split
-    return personamem_task
-
-
-_SETTINGS: Final = (
-    *("data", "repo", "revision", "config", "seed", "split", "subset", "memory", "settings", "k", "store"),
-    *("roles", "instruction", "explain", "overlength"),
-)
+    registered: Callable[..., Task] = personamem_task
+    return registered
 
 
 def _make(written: WrittenTask, max_length: int | None) -> Task:
     rows = by_id(written.rows)
+    generation = {
+        "temperature": written.generation["temperature"],
+        "max_tokens": written.generation["max_gen_toks"],
+    }
     return Task(
         dataset=MemoryDataset([_sample(written, row) for row in written.rows], location=written.origin),
         setup=_history(written, rows, max_length),
         scorer=[_scorer(rule, written, rows) for rule in RULES],
-        config=GenerateConfig(
-            temperature=written.generation["temperature"],
-            max_tokens=written.generation["max_gen_toks"],
-            cache_prompt=True,
-        ),
+        config=GenerateConfig(**generation, cache_prompt=True),
         version=written.version,
-        metadata={**written.metadata, "questions": len(rows)},
+        metadata={**written.metadata, "questions": len(rows), "generation": generation},
     )
 
 
@@ -226,9 +238,9 @@ def outcomes() -> Metric:
     return shares
 
 
-personamem_32k = _registered("32k", "")
-personamem_128k = _registered("128k", "")
-personamem_1M = _registered("1M", "")
+personamem_32k = _registered("32k")
+personamem_128k = _registered("128k")
+personamem_1M = _registered("1M")
 personamem_32k_nocontext = _registered("32k", "_nocontext")
 personamem_128k_nocontext = _registered("128k", "_nocontext")
 personamem_1M_nocontext = _registered("1M", "_nocontext")

@@ -71,16 +71,15 @@ class WrittenTask:
         self._split = asked_split(self.metadata, file["test_split"])
         self._source = find_source(self.metadata, self._split, name)
         whole, self.rows = read_rows(self.metadata, self._source, self._split, name)
-        find = condition_of if self._shows_history else self._no_history
-        self._condition: Condition = find(self.metadata, whole, self.rows, self._source)
+        questions = (self.metadata, whole, self.rows, self._source)
+        self._condition: Condition = (
+            condition_of(*questions) if self._shows_history else without_history(*questions, name)
+        )
         record_source(self.metadata, self._source, name)
         if self._shows_history:
             if hub := self._source.hub:
                 download_contexts(hub.repo_id, hub.commit, [self._split])
             self.metadata |= self._condition.prepare(self._split, self.rows)
-
-    def _no_history(self, *arguments: Any) -> Condition:
-        return without_history(*arguments, self.name)
 
     @property
     def origin(self) -> str:

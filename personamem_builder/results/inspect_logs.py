@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from generation.errors import UserError
 from generation.resources import install_hint
 from personamem_builder.results.answers import PredictionLine, ScoredAnswer, collect_answers, line_from_prediction
-from personamem_builder.results.files import MOST_FAULTS, ResultsFile, printable
+from personamem_builder.results.files import MOST_FAULTS, ResultsFile
+from personamem_builder.results.settings import printable
 
 if TYPE_CHECKING:
     from inspect_ai.log import EvalLog, EvalSampleSummary
@@ -17,14 +18,17 @@ if TYPE_CHECKING:
 BACKEND: Final = "inspect_ai"
 """What stands for the backend of lm-eval in runs of Inspect's."""
 
+_PREFIX: Final = "personamem/"
+"""Names of our tasks begin so, wherever their module is installed."""
+
 _RULES: Final = ("robust", "v1_parity")
 """Our scorers; what others of the user's said is passed over."""
 
 # Of the generation settings these do not shape a reply.
-_CONNECTION: Final = frozenset(
-    ("max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections", "adaptive_connections")
-    + ("cache", "cache_prompt", "batch")
-)
+_CONNECTION: Final = {
+    *("max_retries", "timeout", "attempt_timeout", "stream_idle_timeout", "max_connections", "adaptive_connections"),
+    *("cache", "cache_prompt", "batch"),
+}
 
 
 class InspectLog(ResultsFile):
@@ -102,9 +106,10 @@ def _summaries(path: Path) -> list[EvalSampleSummary]:
     from inspect_ai.log import read_eval_log_sample_summaries
 
     try:
-        return read_eval_log_sample_summaries(path)
+        summaries: list[EvalSampleSummary] = read_eval_log_sample_summaries(path)
     except Exception as error:
         raise _unreadable(path, error) from error
+    return summaries
 
 
 def _unreadable(path: Path, error: Exception) -> UserError:
@@ -115,24 +120,34 @@ def _unreadable(path: Path, error: Exception) -> UserError:
 def _content(path: Path, log: EvalLog) -> dict[str, Any]:
     spec = log.eval
     metadata = spec.metadata or {}
-    task = metadata.get("task") if spec.task.startswith("personamem/") else None
-    if task is not None and (spec.config.epochs or 1) > 1:
+    is_ours = spec.task.startswith(_PREFIX) and "task" in metadata
+    if is_ours and (spec.config.epochs or 1) > 1:
         raise UserError(
             f"{path}: each question was asked {spec.config.epochs} times, and a report takes one answer a question",
             "evaluate without --epochs",
         )
+    task = str(metadata["task"]) if is_ours else spec.task
     limit = spec.config.limit
-    settings = spec.model_generate_config.model_dump(exclude_none=True, exclude=set(_CONNECTION))
+    given = {name: value for name, value in spec.model_args.items() if value is not None}
+    own = metadata.get("generation") or {}
+    settings = {
+        name: value
+        for config in (spec.model_generate_config, log.plan.config)
+        for name, value in config.model_dump(exclude_none=True, exclude=_CONNECTION).items()
+        if own.get(name) != value
+    }
     return {
         "config": {
             "model": BACKEND,
-            "model_args": spec.model_args | ({"solver": spec.solver} if spec.solver else {}),
+            "model_args": given | ({"solver": spec.solver} if spec.solver else {}),
             "gen_kwargs": settings or None,
             "limit": limit[1] - limit[0] if isinstance(limit, tuple) else limit,
         },
         "model_name": spec.model,
-        "configs": {task or spec.task: {"metadata": metadata, "test_split": metadata.get("split")}},
-        "n-samples": {task or spec.task: {"original": metadata.get("questions", 0), "effective": len(_summaries(path))}},
+        "configs": {task: {"metadata": metadata, "test_split": metadata.get("split")}},
+        "n-samples": {
+            task or spec.task: {"original": metadata.get("questions", 0), "effective": len(_summaries(path))}
+        },
         "date": spec.created[:19].replace(":", "-"),
     }
 

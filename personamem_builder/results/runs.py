@@ -2,7 +2,8 @@
 
 `personamem eval` leaves two files of one date: lm-eval's `results_<date>.json` and our
 `predictions_<date>.jsonl`. Plain `lm_eval --log_samples` leaves `samples_<task>_<date>.jsonl` instead of the
-second; that is read too, and so are Inspect's logs. Results that cannot be read do not hide the others: all their faults are collected.
+second; that is read too, and so are Inspect's logs. Results that cannot be read do not hide the others: all their
+faults are collected.
 """
 
 from __future__ import annotations
