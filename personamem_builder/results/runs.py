@@ -107,8 +107,9 @@ class Run:
         shard: Which part of a run it is, such as `3/8`; None where it was not divided.
         shown: What it showed of conversations.
         data: Where the task found its data, in words: the folder, if it was one.
+        hub: `ORG/NAME` and the commit on the Hub where it found them; None where they were not from there.
         split: The split that it asked; None where that is not known.
-        is_computed: Whether the answers are those of a floor that was computed for the report, and are in no file.
+        is_computed: Whether a floor was computed for the report, whose answers are in no file.
     """
 
     model: str
@@ -124,6 +125,7 @@ class Run:
     shard: str | None = None
     shown: MemoryShown = field(default_factory=MemoryShown)
     data: str | None = None
+    hub: tuple[str, str] | None = None
     split: str | None = None
     is_computed: bool = False
     failed: Mapping[str, ScoredAnswer] = field(default_factory=dict)
@@ -308,6 +310,7 @@ def _run(
         shard=metadata.shard and printable(metadata.shard),
         shown=_memory_shown(metadata),
         data=metadata.data,
+        hub=(metadata.repo, metadata.commit) if metadata.repo and metadata.commit else None,
         split=config.test_split or _split_in(task),
         failed={question_id: answer for question_id, answer in answers.items() if question_id not in given},
     )
