@@ -346,7 +346,6 @@ def test_several_answers_to_a_question_are_refused() -> None:
 # ---- the command
 
 
-@pytest.mark.slow
 def test_the_command_finds_the_tasks_by_the_name_of_the_distribution(dataset_folder: Path) -> None:
     if "personamem" not in {entry.name for entry in entry_points(group="inspect_ai")}:
         pytest.skip("this installation is older than the tasks: pip install -e '.[inspect]' (make test-inspect)")
