@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import click
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import (
@@ -98,7 +99,11 @@ def _registered(own: str, ending: str = "") -> Callable[..., Task]:
         memory_keys = {"memory": memory, "settings": settings, "k": k, "store": store}
         prompt_keys = {"roles": roles, "instruction": instruction, "explain": explain}
         given = data_keys | asked_keys | memory_keys | prompt_keys
-        return _make(WrittenTask(f"personamem_{own}_generate{ending}", given), max_length)
+        try:
+            written = WrittenTask(f"personamem_{own}_generate{ending}", given)
+        except UserError as error:  # as Inspect's command prints without a traceback
+            raise click.ClickException(str(error)) from error
+        return _make(written, max_length)
 
     registered: Callable[..., Task] = personamem_task
     return registered

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import pytest
 from answering_lm import AnsweringChat
 from command_line import fails, personamem
@@ -23,7 +24,6 @@ import inspect_ai
 from inspect_ai.log import EvalLog
 from inspect_ai.model import ChatMessage, ModelOutput, ModelUsage, get_model
 
-from generation.errors import UserError
 from personamem import personamem_32k, personamem_32k_nocontext
 from personamem_builder.dataset.load import iter_examples
 from personamem_builder.evaluation.responses import Reply
@@ -251,7 +251,7 @@ def test_an_endpoint_that_refuses_an_input_for_its_length_is_believed(overlength
 
 
 def test_cutting_is_not_offered() -> None:
-    with pytest.raises(UserError, match="overlength=left: no such value"):
+    with pytest.raises(click.ClickException, match="overlength=left: no such value"):
         personamem_32k(overlength="left")
 
 
