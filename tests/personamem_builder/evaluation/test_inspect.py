@@ -164,11 +164,8 @@ def test_the_two_harnesses_agree_question_by_question(name: str, monkeypatch: py
 @pytest.mark.parametrize(
     "settings",
     [
-        {"roles": "no_system"},
-        {"roles": "verbatim"},
         {"explain": True},
         {"memory": "recent", "settings": {"tokens": 300}},
-        {"memory": "persona"},
         {"instruction": "mine.txt"},
         {"subset": "some.txt"},
     ],
