@@ -88,7 +88,7 @@ def refusal(run: Run) -> str | None:
         (
             run.hub is None,
             "its data are not from the Hub, where they need a place: evaluate with "
-            """--metadata '{"repo": "ORG/NAME", "revision": "v1.0.0"}'""",
+            """--metadata '{"repo": "ORG/NAME", "revision": "v1.0.0"}', or in Inspect -T repo=ORG/NAME""",
         ),
     )
     return next((reason for applies, reason in reasons if applies), None)

@@ -62,18 +62,25 @@ class InspectLog(ResultsFile):
 
 def read_logs(paths: Iterable[Path], faults: list[UserError], notes: list[str]) -> list[InspectLog]:
     """Read logs that are whole; `notes` says which are not, and `faults` gets what is wrong with others."""
+    headers: dict[Path, EvalLog] = {}
     logs = []
     for path in paths:
         try:
-            log = _read_header(path)
-            if log.status == "success" and not log.invalidated:
+            headers[path] = log = _read_header(path)
+            if _is_whole(log):
                 logs.append(InspectLog(path, False, _content(path, log)))
-            else:
-                state = "invalidated" if log.invalidated else f"not finished ({log.status})"
-                notes.append(f"left out {path}: {state}; go on with: inspect eval-retry {path}")
         except UserError as fault:
             faults.append(fault)
+    gone_on_with = {log.eval.task_id for log in headers.values() if _is_whole(log)}
+    for path, log in headers.items():
+        if not _is_whole(log) and log.eval.task_id not in gone_on_with:
+            state = "invalidated" if log.invalidated else f"not finished ({log.status})"
+            notes.append(f"left out {path}: {state}; go on with: inspect eval-retry {path}")
     return logs
+
+
+def _is_whole(log: EvalLog) -> bool:
+    return bool(log.status == "success" and not log.invalidated)
 
 
 def read_replies(path: Path) -> Iterator[tuple[str, str]]:

@@ -324,6 +324,10 @@ def test_a_log_that_is_not_whole_is_left_out_with_the_command_that_goes_on() -> 
     fails(outcome, "logs: no results of a personamem task")
     assert f"left out {path}: not finished (error); go on with: inspect eval-retry {path}" in outcome.err
 
+    inspect_ai.eval_retry(str(path), log_dir="logs", display="none")  # asks the mock that comes with Inspect
+    reading = read_runs([Path("logs")])
+    assert (len(reading.runs), reading.notes) == (1, [])
+
 
 def test_a_log_that_cannot_be_read_hides_no_other() -> None:
     evaluate(personamem_32k())
