@@ -10,12 +10,14 @@ import pytest
 import yaml
 from command_line import Outcome, personamem
 from hub_client import HubClient
-from huggingface_hub import EvalResultEntry
 from loopback_hub import READER, LoopbackHub
 from small_results import first, right, right_half_the_time, write_results
 
+from personamem_builder.publish.eval_results import model_results
+from personamem_builder.results.runs import read_runs
+
 pytest.importorskip("huggingface_hub._eval_results", reason="needs huggingface_hub>=1.4")
-from huggingface_hub._eval_results import parse_eval_result_entries
+from huggingface_hub._eval_results import EvalResultEntry, parse_eval_result_entries
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 HUB = {"repo": "org/personamem", "revision": "v1.0.0", "commit": COMMIT}
@@ -90,9 +92,17 @@ def test_what_is_no_score_of_the_model_on_the_benchmark_is_left_out(
     more: dict[str, Any], reason: str, generated: Path
 ) -> None:
     write_results(Path("results"), generated, "acme/bright", right, **{**HUB, **more})
+    results, refused = model_results(read_runs([Path("results")]).runs)
+    assert results == []
+    (told,) = refused
+    assert told.startswith(f"acme/bright on personamem_32k{more.get('kind', '')}: {reason}")
+
+
+def test_nothing_to_show_is_an_error_after_the_reasons(generated: Path) -> None:
+    write_results(Path("results"), generated, "acme/bright", right, kind="_nocontext", **HUB)
     outcome = personamem("report", "results", "--eval-results", "hub")
     assert outcome.exit_code == 1
-    assert f"note: left out of hub: acme/bright on personamem_32k{more.get('kind', '')}: {reason}" in outcome.err
+    assert "note: left out of hub: acme/bright on personamem_32k_nocontext: it was asked without" in outcome.err
     assert "error: hub: no score of a model that the Hub could show" in outcome.err
     assert not Path("hub").exists()
 
