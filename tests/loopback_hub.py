@@ -241,7 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
     hub: ClassVar[LoopbackHub]
 
     # The methods that answer, by request method and path; group names are their arguments.
-    _ID = r"/(?:datasets/(?!spaces/)|(?=spaces/))(?P<repo_id>(?:spaces/)?[^/]+/[^/]+)"
+    _ID = r"/(?:(?:datasets|models)/(?!spaces/)|(?=spaces/))(?P<repo_id>(?:spaces/)?[^/]+/[^/]+)"
     ROUTES = (
         ("GET", rf"/api{_ID}(/revision/(?P<revision>[^/]+))?", "info"),
         ("GET", rf"/api{_ID}/refs", "refs"),
@@ -468,10 +468,15 @@ class _Handler(BaseHTTPRequestHandler):
         files = dict(repo.commits[repo.branches[branch]])
         for operation in operations:
             self.apply(operation["key"], operation["value"], files)
+        answer = {"success": True}
+        if self.query.get("create_pr"):
+            number = 1 + sum(name.startswith("refs/pr/") for name in repo.branches)
+            repo.branches[f"refs/pr/{number}"] = repo.branches[branch]
+            branch = f"refs/pr/{number}"
+            answer["pullRequestUrl"] = f"{self.hub.url}/{repo_id}/discussions/{number}"
         sha = repo.commit(branch, files, header["value"]["summary"])
-        self.send_json(
-            {"success": True, "commitOid": sha, "commitUrl": f"{self.hub.url}/{_place(repo_id)}/commit/{sha}"}
-        )
+        place = {"commitOid": sha, "commitUrl": f"{self.hub.url}/{_place(repo_id)}/commit/{sha}"}
+        self.send_json(answer | place)
 
     def apply(self, kind: str, value: dict[str, Any], files: dict[str, bytes]) -> None:
         """Do one operation of a commit on the files of its parent."""

@@ -58,6 +58,7 @@ def test_the_wheel_carries_every_data_file(wheel: Path) -> None:
         assert f"personamem_builder/_data/examples/{path.name}" in names
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {
         "generation",
+        "personamem.py",
         "personamem_builder",
     }
 

@@ -38,7 +38,7 @@ def publish(
 
     One commit, which is read back and compared before it gets its tag; a tag is never moved. A push that was
     interrupted is finished by the same command, and publishing the same again does nothing. The card, the manifest
-    with its changelog, croissant.json and eval.yaml are written into FOLDER too: it is then what the Hub has.
+    with its changelog, and croissant.json are written into FOLDER too: it is then what the Hub has.
     Log in with `hf auth login`, or set HF_TOKEN.
 
     personamem publish personamem ORG/NAME --tag v1.0.0 --dry-run

@@ -63,6 +63,15 @@ _Form = Literal["text", "json", "markdown", "latex"]
     metavar="FILE",
     help="Show what went wrong, from a CSV of `personamem annotate --errors`. Repeat it for the agreement of raters.",
 )
+@click.option(
+    "--eval-results",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write .eval_results/*.yaml, by which the Hub shows scores on the pages of models.",
+)
+@click.option(
+    "--push", metavar="ORG/MODEL", help="With --eval-results: open a pull request that adds them to a model on the Hub."
+)
 def report(
     results: tuple[Path, ...],
     as_json: bool,
@@ -74,11 +83,13 @@ def report(
     data: str | None,
     hard: Path | None,
     errors: tuple[Path, ...],
+    eval_results: Path | None,
+    push: str | None,
 ) -> None:
     """Show what models and floors score.
 
-    RESULTS are results_<date>.json files of `personamem eval` (or of `lm_eval --log_samples`), or folders
-    that hold some; by default the folder `results`.
+    RESULTS are results_<date>.json files of `personamem eval` (or of `lm_eval --log_samples`), *.eval logs of
+    Inspect, or folders that hold some; by default the folder `results`.
 
     A table has a row for each model, floor and score, with 95 % intervals clustered by persona. A model that
     also ran without context gets its context gain, paired question by question. Floors that are not among the
@@ -93,12 +104,17 @@ def report(
     place of the evidence, updates, topic, what wrong answers assert, confidence, letters.
 
     With --errors, a table of what went wrong follows, beside the paper's shares for GPT-4o.
+
+    With --eval-results, scores of models on a dataset of the Hub are written for the Hub to show. Scores of memory
+    systems, of a part of the questions, and what else cannot stand beside others, is left out, with the reason.
     """
     from personamem_builder.report.question_columns import find_questions
     from personamem_builder.results.files import find_results, left_out
     from personamem_builder.results.runs import read_found
 
     form = _form(as_json, as_markdown, as_latex)
+    if push and not eval_results:
+        raise click.UsageError("--push needs --eval-results DIR, where what is pushed is written")
     if plots:
         from personamem_builder.drawing.png import check_matplotlib
 
@@ -113,7 +129,7 @@ def report(
     if (
         bench
         and not reading.runs
-        and (form in ("markdown", "latex") or any((html, plots, compare, data, hard, errors)))
+        and (form in ("markdown", "latex") or any((html, plots, compare, data, hard, errors, eval_results)))
     ):
         raise UserError(
             "results of PERSONA-Bench are reported as text or JSON only",
@@ -137,6 +153,8 @@ def report(
     click.echo(_printed(content, bench, form, unreadable, with_comparisons=bool(compare)))
     if content:
         _write(content, html, plots)
+    if eval_results:
+        _write_eval_results(runs, eval_results, push)
     if unreadable:
         raise left_out(unreadable)
     if content and (step := _next_step(content.tables)):
@@ -234,6 +252,25 @@ def _write(content: Report, html: Path | None, plots: Path | None) -> None:
             click.echo(f"wrote {len(write_plots(content, plots))} plots to {plots}, as SVG and PNG", err=True)
     except OSError as error:
         raise UserError(f"{error.filename}: {error.strerror}", "name a place that can be written") from error
+
+
+def _write_eval_results(runs: Sequence[Run], folder: Path, repo_id: str | None) -> None:
+    from personamem_builder.publish.eval_results import model_results, open_pull_request, results_of, write_results
+
+    results, refused = model_results(runs)
+    for reason in refused:
+        click.echo(f"note: left out of {folder}: {reason}", err=True)
+    if not results:
+        raise UserError(f"{folder}: no score of a model that the Hub could show", "the notes above say why")
+    chosen = results_of(results, repo_id) if repo_id else None
+    try:
+        written = write_results(results, folder)
+    except OSError as error:
+        raise UserError(f"{error.filename}: {error.strerror}", "name a place that can be written") from error
+    for path in written:
+        click.echo(f"wrote {path}", err=True)
+    if chosen and repo_id:
+        click.echo(f"opened {open_pull_request(chosen, repo_id)}", err=True)
 
 
 def _next_step(tables: Sequence[ScoreTable]) -> str | None:

@@ -25,6 +25,7 @@ from personamem_builder.evaluation.responses import LetterAnswer, outcome_of
 from personamem_builder.evaluation.shards import Docs, Shard, check_processes, deal_contexts, plan_digest, read_shard
 from personamem_builder.evaluation.task_data import (
     asked_split,
+    chosen_value,
     find_source,
     read_rows,
     record_source,
@@ -104,8 +105,8 @@ class PersonaMemTask(ConfigurableTask):
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **kwargs: Any) -> None:
         """Find the dataset and read the questions of the split."""
         metadata = self.config.metadata
-        self._roles = _choice(metadata, "roles", ("normalised", "no_system", "verbatim"))
-        self._overlength: Overlength = _choice(metadata, "overlength", ("error", "skip", "left"))
+        self._roles = chosen_value(metadata, "roles", ("normalised", "no_system", "verbatim"))
+        self._overlength: Overlength = chosen_value(metadata, "overlength", ("error", "skip", "left"))
         self._shard = read_shard(metadata["shard"]) if "shard" in metadata else None
         self.with_context = (dataset_kwargs or {}).get("context", "full") != "none"
         split = self.config.test_split
@@ -341,10 +342,3 @@ class PersonaMemTask(ConfigurableTask):
     def higher_is_better(self) -> dict[str, bool]:
         """Return the direction of each metric."""
         return dict(_HIGHER_IS_BETTER)
-
-
-def _choice(metadata: dict[str, Any], key: str, values: tuple[str, ...]) -> Any:
-    value = metadata.setdefault(key, values[0])
-    if value not in values:
-        raise UserError(f"--metadata {key}={value}: no such value", f"use one of {', '.join(values)}")
-    return value

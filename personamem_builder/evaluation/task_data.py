@@ -32,6 +32,18 @@ def asked_split(metadata: dict[str, Any], own: str) -> str:
     return split
 
 
+def chosen_value(metadata: dict[str, Any], key: str, values: tuple[str, ...]) -> Any:
+    """Return the value of a key of a task's metadata, which get the first of the known ones where it is not there.
+
+    Raises:
+        UserError: It is none of them.
+    """
+    value = metadata.setdefault(key, values[0])
+    if value not in values:
+        raise UserError(f"--metadata {key}={value}: no such value", f"use one of {', '.join(values)}")
+    return value
+
+
 def find_source(metadata: dict[str, Any], split: str, task: str) -> DataSource:
     """Return the dataset that a task's metadata name; where it is made from a recipe, they get to say which."""
     if metadata.get("repo"):

@@ -64,7 +64,7 @@ def window_of(chat_template: Any, metadata: Mapping[str, Any]) -> Window:
         return _from_metadata(metadata)
     if scores_no_loglikelihood(lm):
         # A chat endpoint: lm-eval checks no length there and its default of 2,048 says nothing about the model.
-        return Window(_max_length(metadata), _rough_count, None)
+        return Window(_max_length(metadata), rough_count, None)
     encode = getattr(lm, "tok_encode", None)
     if encode is None:
         return Window(None, None, None)
@@ -133,7 +133,8 @@ def _max_length(metadata: Mapping[str, Any]) -> int | None:
     return int(value) if value else None
 
 
-def _rough_count(text: str) -> int:
+def rough_count(text: str) -> int:
+    """Estimate the tokens of a prompt for a model whose tokenizer is out of reach."""
     return int(num_tokens(text) * _ROUGH_OVERHEAD)
 
 

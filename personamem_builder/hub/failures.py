@@ -18,25 +18,22 @@ def hub_failures() -> tuple[type[Exception], ...]:
 
 
 def explain_hub_error(
-    error: Exception, name: str, revision: str | None = None, instead: str = "", what: str = "dataset"
+    error: Exception, name: str, revision: str | None = None, instead: str = "", kind: str = "dataset"
 ) -> UserError:
-    """Say in our words why a dataset, or `what` it is, could not be had from the Hub.
-
-    `instead` is what else the user may do.
-    """
+    """Say in our words why a repository could not be had from the Hub; `instead` is what else the user may do."""
     from huggingface_hub import constants, errors
 
     hub = constants.ENDPOINT
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     log_in = "log in with `hf auth login` or set HF_TOKEN"
     if isinstance(error, errors.GatedRepoError):
-        return UserError(f"dataset {name} is gated", f"ask for access on its page, then {log_in}{instead}")
+        return UserError(f"{kind} {name} is gated", f"ask for access on its page, then {log_in}{instead}")
     if isinstance(error, errors.RepositoryNotFoundError):
-        return UserError(f"there is no {what} {name} at {hub}", f"if it is private, {log_in}{instead}")
+        return UserError(f"there is no {kind} {name} at {hub}", f"if it is private, {log_in}{instead}")
     if isinstance(error, errors.RevisionNotFoundError):
         return UserError(f"dataset {name} has no revision {revision}", "give a commit, branch or tag of it")
     if isinstance(error, errors.HFValidationError):
-        return UserError(f"{name!r} cannot be a {what} on the Hub: {reason}", "give ORG/NAME")
+        return UserError(f"{name!r} cannot be a {kind} on the Hub: {reason}", "give ORG/NAME")
     if isinstance(error, OSError) and error.errno is not None:
         return UserError(
             f"cannot store dataset {name} in {constants.HF_HUB_CACHE}: {error.strerror}",

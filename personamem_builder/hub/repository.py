@@ -16,7 +16,7 @@ from generation.errors import UserError
 from personamem_builder.hub.retries import patiently
 
 if TYPE_CHECKING:
-    from huggingface_hub.hf_api import DatasetInfo, RepoFile, SpaceInfo
+    from huggingface_hub.hf_api import DatasetInfo, HfApi, RepoFile, SpaceInfo
 
 LOG_IN: Final = "log in with `hf auth login` or set HF_TOKEN, with a token that may write"
 
@@ -48,6 +48,20 @@ def file_digests(content: Path | bytes) -> FileDigests:
     return FileDigests(size, sha256.hexdigest(), git.hexdigest())
 
 
+def hub_api() -> HfApi:
+    """Return the Hub client with the user's token, if there is one.
+
+    Raises:
+        UserError: The token cannot be one.
+    """
+    from huggingface_hub import HfApi, get_token
+
+    token = get_token()
+    if token and not re.fullmatch("[!-~]+", token):  # it could not be sent, and the error would quote it
+        raise UserError("the token has letters that no token has", LOG_IN)
+    return HfApi(token=token)
+
+
 class Repository:
     """A repository, as the user's token sees it; it need not be there.
 
@@ -63,12 +77,7 @@ class Repository:
     """
 
     def __init__(self, repo_id: str, repo_type: RepoType = "dataset") -> None:
-        from huggingface_hub import HfApi, get_token
-
-        token = get_token()
-        if token and not re.fullmatch("[!-~]+", token):  # it could not be sent, and the error would quote it
-            raise UserError("the token has letters that no token has", LOG_IN)
-        self.api = HfApi(token=token)
+        self.api = hub_api()
         self.repo_id = repo_id
         self.repo_type = repo_type
 

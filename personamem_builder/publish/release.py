@@ -27,11 +27,9 @@ from personamem_builder.publish.compare import (
     version_numbers,
 )
 from personamem_builder.publish.croissant import croissant
-from personamem_builder.publish.registration import eval_yaml
 from personamem_builder.publish.secrets import find_secrets
 
 CROISSANT: Final = "croissant.json"
-REGISTRATION: Final = "eval.yaml"
 
 
 class _Part(BaseModel):
@@ -197,7 +195,6 @@ def _files(folder: Path, manifest: Manifest, audit: Mapping[str, Any] | None, pr
     files[CARD] = card.encode()
     files |= {name: text.encode() for name, text in card_pictures(manifest).items()}
     files[CROISSANT] = _json(croissant(manifest))
-    files[REGISTRATION] = eval_yaml(manifest).encode()
     if audit is not None:
         files[AUDIT] = (folder / AUDIT).read_bytes()
     return dict(sorted(files.items()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -233,22 +233,30 @@ def _option_scores(responses: Sequence[Any], count: int) -> tuple[list[float] | 
 def read_answers(
     path: Path, parse: Callable[[Any, str], PredictionLine], faults: list[UserError]
 ) -> dict[str, dict[str, ScoredAnswer]]:
-    """Read a file of answers.
+    """Read a file of answers, see `collect_answers`.
 
     Args:
         path: A JSON-lines file.
         parse: Makes a `PredictionLine` of the value of a line and the name of its place, or raises `UserError`.
         faults: Gets a fault for each line that cannot be used.
 
-    Returns:
-        The answers by task and question id. Those of a task that did not fail have the same scores, or none after
-        `--predict_only`.
-
     Raises:
         UserError: The file cannot be read.
     """
+    return collect_answers(path, read_lines(path, parse, faults, _AGAIN), faults)
+
+
+def collect_answers(
+    path: Path, lines: Iterable[tuple[str, PredictionLine]], faults: list[UserError]
+) -> dict[str, dict[str, ScoredAnswer]]:
+    """Put the lines of a file together, each of which comes with the name of its place.
+
+    Returns:
+        The answers by task and question id. Those of a task that did not fail have the same scores, or none after
+        `--predict_only`.
+    """
     tasks: dict[str, dict[str, ScoredAnswer]] = {}
-    for where, line in read_lines(path, parse, faults, _AGAIN):
+    for where, line in lines:
         answers = tasks.setdefault(line.task, {})
         earlier = answers.get(line.question_id)
         if earlier is None or earlier.outcome == line.outcome == "failed":

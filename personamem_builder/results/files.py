@@ -1,6 +1,7 @@
 """Find what evaluations left on disk, and say which benchmark it is of.
 
-An evaluation leaves lm-eval's `results_<date>.json`, and beside it files of the same date with a line for each answer.
+An evaluation leaves lm-eval's `results_<date>.json`, and beside it files of the same date with a line for each answer;
+or one log of Inspect, which has both.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ RENAME: Final = "name results_<date>.json, or its folder"
 """What to do where another file is named."""
 ELSE: Final = "remove it, or evaluate again with `personamem eval`"
 """What to do with a file that cannot be used."""
+
+LOG_SUFFIX: Final = ".eval"
+"""The files that Inspect writes end so."""
 
 _LONGEST_TASK: Final = 200
 
@@ -92,39 +96,49 @@ class FoundResults(NamedTuple):
         files: Each file once.
         misnamed: What is wrong with the places: they are not there, or hold no results.
         damaged: What is wrong with files that hold no JSON.
+        logs: Logs of Inspect, see `inspect_logs`, each once.
     """
 
     places: Sequence[Path]
     files: list[ResultsFile]
     misnamed: list[UserError]
     damaged: list[UserError]
+    logs: list[Path]
 
 
 def find_results(places: Iterable[Path]) -> FoundResults:
     """Find and read results files: those that are named, and those in folders that are named."""
     paths: dict[str, tuple[Path, bool]] = {}
-    found = FoundResults([*places], [], [], [])
+    found = FoundResults([*places], [], [], [], [])
     for place in found.places:
         # os.path, as pathlib raises for names that are too long.
         if os.path.isdir(place):  # noqa: PTH112
-            own = [path for path in sorted(place.rglob("*.json")) if _NAME.fullmatch(path.name)]
+            own = [path for path in sorted([*place.rglob("*.json"), *place.rglob(f"*{LOG_SUFFIX}")]) if _is_ours(path)]
             if not own:
-                found.misnamed.append(UserError(f"{place}: no results_<date>.json in this folder", START))
+                what = f"no results_<date>.json in this folder, nor *{LOG_SUFFIX} of Inspect"
+                found.misnamed.append(UserError(f"{place}: {what}", START))
         elif not os.path.exists(place):  # noqa: PTH110
             own = []
             found.misnamed.append(UserError(f"{place}: no such file or folder", START))
         else:
-            own = [place] if _NAME.fullmatch(place.name) else []
+            own = [place] if _is_ours(place) else []
             if not own:
                 found.misnamed.append(UserError(f"{place}: not a results file", RENAME))
         for path in own:
             paths.setdefault(os.path.realpath(path), (path, path == place))
     for path, is_named in paths.values():
+        if path.suffix == LOG_SUFFIX:
+            found.logs.append(path)
+            continue
         try:
             found.files.append(ResultsFile(path, is_named, read_json(path, ELSE)))
         except UserError as fault:
             found.damaged.append(fault)
     return found
+
+
+def _is_ours(path: Path) -> bool:
+    return path.suffix == LOG_SUFFIX or _NAME.fullmatch(path.name) is not None
 
 
 def _benchmark(task: str, config: Any) -> Benchmark | None:

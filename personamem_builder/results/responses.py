@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from generation.reading import bounded_lines, parse_json_line
+from personamem_builder.results.files import LOG_SUFFIX
+from personamem_builder.results.inspect_logs import read_replies
 from personamem_builder.results.runs import Run
 
 
 def read_responses(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what the model wrote, by question id; `read_runs` has checked the files."""
+    if run.path.suffix == LOG_SUFFIX:
+        yield from read_replies(run.path)
+        return
     predictions = run.path.with_name(f"predictions_{run.date}.jsonl")
     if predictions.exists():
         for line in _lines(predictions):

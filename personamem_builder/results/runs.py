@@ -2,7 +2,8 @@
 
 `personamem eval` leaves two files of one date: lm-eval's `results_<date>.json` and our
 `predictions_<date>.jsonl`. Plain `lm_eval --log_samples` leaves `samples_<task>_<date>.jsonl` instead of the
-second; that is read too. Results that cannot be read do not hide the others: all their faults are collected.
+second; that is read too, and so are Inspect's logs. Results that cannot be read do not hide the others: all their
+faults are collected.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from personamem_builder.results.files import (
     find_results,
     newest_runs,
 )
+from personamem_builder.results.inspect_logs import InspectLog, read_logs
 from personamem_builder.results.settings import (
     FLOOR_BACKEND,
     LmEvalResults,
@@ -105,8 +107,9 @@ class Run:
         shard: Which part of a run it is, such as `3/8`; None where it was not divided.
         shown: What it showed of conversations.
         data: Where the task found its data, in words: the folder, if it was one.
+        hub: `ORG/NAME` and the commit on the Hub where it found them; None where they were not from there.
         split: The split that it asked; None where that is not known.
-        is_computed: Whether the answers are those of a floor that was computed for the report, and are in no file.
+        is_computed: Whether a floor was computed for the report, whose answers are in no file.
     """
 
     model: str
@@ -122,6 +125,7 @@ class Run:
     shard: str | None = None
     shown: MemoryShown = field(default_factory=MemoryShown)
     data: str | None = None
+    hub: tuple[str, str] | None = None
     split: str | None = None
     is_computed: bool = False
     failed: Mapping[str, ScoredAnswer] = field(default_factory=dict)
@@ -191,7 +195,7 @@ def read_found(found: FoundResults, *, may_be_none: bool = False) -> ReadRuns[Ru
     faults = [*found.misnamed, *found.damaged]
     notes: list[str] = []
     runs: list[Run] = []
-    for file in found.files:
+    for file in [*found.files, *read_logs(found.logs, faults, notes)]:
         try:
             runs += _read_file(file, faults, notes)
         except UserError as fault:
@@ -256,6 +260,8 @@ def _answers_beside(
     file: ResultsFile, tasks: Iterable[str], faults: list[UserError]
 ) -> dict[str, dict[str, ScoredAnswer]]:
     """Return the answers by task, for all tasks of the results that are ours."""
+    if isinstance(file, InspectLog):
+        return file.answers(faults)
     answers: dict[str, dict[str, ScoredAnswer]] = {task: {} for task in tasks}
     predictions = file.path.with_name(f"predictions_{file.date}.jsonl")
     if os.path.lexists(predictions):
@@ -304,6 +310,7 @@ def _run(
         shard=metadata.shard and printable(metadata.shard),
         shown=_memory_shown(metadata),
         data=metadata.data,
+        hub=(metadata.repo, metadata.commit) if metadata.repo and metadata.commit else None,
         split=config.test_split or _split_in(task),
         failed={question_id: answer for question_id, answer in answers.items() if question_id not in given},
     )

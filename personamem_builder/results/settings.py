@@ -48,6 +48,8 @@ class TaskMetadata(BaseModel):
 
     data: str | None = None
     data_digest: str | None = None
+    repo: str | None = None
+    commit: str | None = None
     roles: str | None = None
     overlength: str | None = None
     split: str | None = None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -365,3 +366,14 @@ def test_nothing_to_read_names_the_command_to_start_with(tmp_path):
     assert "no results_<date>.json in this folder" in error.message
     assert "personamem eval" in error.hint
     assert "not a results file" in error_of(tmp_path / "results_summary.json").message
+
+
+def test_logs_of_inspect_say_what_reads_them_and_hide_no_other(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+    (tmp_path / "one.eval").write_bytes(b"")
+    fault = error_of(tmp_path)
+    assert fault.message == f"{tmp_path / 'one.eval'}: reading logs of Inspect needs inspect-ai"
+    assert "[inspect]" in fault.hint
+    write_run(tmp_path, [prediction("personamem_32k", "q")])
+    reading = read_runs([tmp_path])
+    assert len(reading.runs) == len(reading.unreadable) == 1
