@@ -7,35 +7,37 @@ from pathlib import Path
 
 import click
 
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import chosen_split, dataset_argument, dataset_folder, split_option
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=[
+        "personamem inspect personamem --split 32k",
+        "personamem inspect personamem --split 32k --question QUESTION_ID",
+    ],
+)
 @dataset_argument
 @split_option
 @click.option(
     "--question",
     "question_id",
     metavar="ID",
-    envvar="PERSONAMEM_INSPECT_QUESTION",
-    help="Id of the question, or its first 6 characters or more.",
+    help="Id of the question, or at least its first 6 characters.",
 )
-@click.option("--full", is_flag=True, help="Show all messages whole, not those with evidence only.")
+@click.option("--full", is_flag=True, help="Show all messages in full, not only those with evidence.")
 @click.option(
     "--format",
     "format_",
     type=click.Choice(["string", "api_dict"]),
-    envvar="PERSONAMEM_INSPECT_FORMAT",
     help="Print the history alone: `role: content` lines, or a JSON list of {role, content}.",
 )
 def inspect(folder: Path | None, split: str | None, question_id: str | None, full: bool, format_: str | None) -> None:
-    """Show a question of a dataset FOLDER, its evidence marked in the history, and its options.
+    """Show a question of a dataset FOLDER with its options, and its evidence marked in the history.
 
-    Without --question, list some questions of the split. FOLDER is by default PERSONAMEM_DATA, then ./personamem.
-
-    personamem inspect personamem --split 32k
-
-    personamem inspect personamem --split 32k --question 89968a68
+    Without --question, list the first 20 questions of the split. FOLDER is by default PERSONAMEM_DATA, then
+    ./personamem.
     """
     from personamem_builder import inspection
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from generation.errors import UserError
+from personamem_builder.cli.help import Group
 from personamem_builder.cli.options import (
     PATH,
     data_option,
@@ -20,33 +21,41 @@ from personamem_builder.cli.options import (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def memory() -> None:
-    """Run memory systems on a benchmark, and compare what they find."""
+    """Run memory systems on a benchmark and compare what they find."""
 
 
-@memory.command(short_help="Take a split in, search it for each question, and print what was found.")
+@memory.command(
+    short_help="Run a memory system on a split.",
+    examples=[
+        "personamem memory run --system bm25 --data personamem --split 32k",
+        "personamem memory run --system mem0 --set model=gpt-4o-mini --split 32k --k 5",
+    ],
+)
 @click.option(
     "--system",
     default="bm25",
     show_default=True,
-    help="bm25, dense, mem0, http, one of an installed package, or module:Class; or a control: "
-    "none, full, oracle, wrong-user, recent.",
+    help="The system: bm25, dense, mem0, http, one of an installed package, or module:Class; or a control: none, "
+    "full, oracle, wrong-user, recent.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the system (repeatable).")
 @data_option
 @click.option("--split", default="32k", show_default=True, help="The split.")
 @click.option("--k", default=10, show_default=True, help="The most memories to ask for.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the results there. [default: the cache]"
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder to keep results in. [default: in the cache]",
 )
-@click.option("--timeout", default=600.0, show_default=True, help="Seconds that one session, or one query, may take.")
+@click.option("--timeout", default=600.0, show_default=True, help="Seconds that a session or a query may take.")
 @workers_option("Histories to walk at a time, each in a process of its own.")
 @ray_option()
 @click.option(
     "--answer",
     type=click.Choice(["rules"]),
-    help="Also answer by rule from what was found (generated data only).",
+    help="Also answer the questions from what was found, by rules (generated data only).",
 )
 @json_option()
 def run(
@@ -62,12 +71,10 @@ def run(
     answer: str | None,
     as_json: bool,
 ) -> None:
-    """Have a memory system take in each history of a split once and search it for each question.
+    """Let a memory system read each history of a split once, and search it for each question.
 
-    The results are kept: the same command goes on where it stopped, and tasks with the same memory read them. With
-    --workers or --ray a history is kept once it is finished.
-
-    personamem memory run --system bm25 --data personamem --split 32k --k 10
+    Results are kept: rerun the command to resume, and evaluate models on them with `personamem eval`, as the last line
+    of the output says. With --workers or --ray, a history is kept once it is finished.
     """
     import json
 
@@ -96,7 +103,10 @@ def run(
         )
 
 
-@memory.command(short_help="Compare two systems question by question.")
+@memory.command(
+    short_help="Compare two systems question by question.",
+    examples=["personamem memory compare memory/bm25 memory/dense"],
+)
 @click.argument("first", metavar="A", type=PATH)
 @click.argument("second", metavar="B", type=PATH)
 @data_option
@@ -104,9 +114,7 @@ def run(
 def compare(first: Path, second: Path, data: str | None, as_json: bool) -> None:
     """Compare what two systems found: A and B are folders of `personamem memory run --out`.
 
-    A difference is that of the questions which both were asked, with a 95 % interval clustered by persona.
-
-    personamem memory compare memory/bm25 memory/dense
+    Differences are paired, on the questions that both were asked, with 95 % intervals clustered by user.
     """
     import json
 

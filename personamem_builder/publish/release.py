@@ -138,7 +138,7 @@ def _read_audit(folder: Path) -> dict[str, Any] | None:
     path = folder / AUDIT
     if not path.is_file():
         return None
-    hint = f"audit it anew: personamem audit {folder} --json {path}"
+    hint = f"audit it anew: personamem audit {folder} --out {path}"
     audit: dict[str, Any] = read_json(path, hint)
     as_model(audit, _Audit, str(path), hint)
     return audit

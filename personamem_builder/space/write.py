@@ -140,7 +140,9 @@ def read_space(folder: Path) -> dict[str, Path | bytes]:
 def _list(folder: Path) -> SpaceList:
     path = folder / LIST
     if not path.is_file():
-        raise UserError(f"{folder} is no Space: it has no {LIST}", "make one: personamem space OUT --results results")
+        raise UserError(
+            f"{folder} is no Space: it has no {LIST}", "make one: personamem space --out FOLDER --results results"
+        )
     return as_model(read_json(path, _AGAIN), SpaceList, str(path), _AGAIN)
 
 
@@ -195,7 +197,7 @@ def _audit(folder: Path, manifest: Manifest) -> SavedAudit | None:
     path = folder / AUDIT
     if not path.is_file():
         return None
-    hint = f"audit it anew: personamem audit {folder} --json {path}"
+    hint = f"audit it anew: personamem audit {folder} --out {path}"
     audit = read_audit(path, hint)
     if audit.digest != manifest["digest"]:
         raise UserError(f"{path} is the audit of other data (digest {audit.digest[:12] or 'unknown'})", hint)

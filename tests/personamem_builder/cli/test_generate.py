@@ -352,7 +352,7 @@ def test_the_help_names_the_defaults_and_shows_examples() -> None:
     result = personamem("generate", "--help")
     assert result.exit_code == 0
     lines = [line.strip() for line in result.out.splitlines()]
-    assert "personamem generate examples/tiny.yaml --preview" in lines
+    assert "personamem generate tiny --preview" in lines
     assert "personamem generate examples/full.yaml --out runs/full --workers 2" in lines
     assert "[default: runs/NAME of CONFIG]" in re.sub(r"\s+", " ", result.out)
     assert "[default: offline]" in re.sub(r"\s+", " ", result.out)

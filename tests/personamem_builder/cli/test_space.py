@@ -26,7 +26,7 @@ MARKUP = "<script>document.title='owned'</script>"
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
-    return partial(personamem, "space")
+    return partial(personamem, "space", "--out")
 
 
 @pytest.fixture
