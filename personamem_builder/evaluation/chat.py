@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from generation.errors import UserError
 from personamem_builder.memory.sessions import spoken
@@ -123,6 +123,13 @@ def _labelled(message: Message) -> str:
     if message["role"] == "system":
         return content
     return mark + spoken({"role": message["role"], "content": content[len(mark) :]})
+
+
+class HistoryPlace(NamedTuple):
+    """Which history a prompt shows, by the name of those that start alike, and how far: its end index."""
+
+    group: str
+    end: int
 
 
 class RenderedPrompt(str):

@@ -114,7 +114,7 @@ class _ClientModel(TemplateAPI):
         if not requests:
             return []
         replies: dict[int, Reply] = {}
-        found = self._client.ask_all(len(requests), lambda number: self._payload(*requests[number].args))
+        found = self._client.ask_all(by_history(requests), lambda number: self._payload(*requests[number].args))
         what = f"asking {self._endpoint.address.place}"
         for number, reply, stops, _ in found if disable_tqdm else track(found, what, len(requests)):
             replies[number] = self._finished(reply, stops)
@@ -139,6 +139,21 @@ class _ClientModel(TemplateAPI):
         whole = postprocess_generated_text(text, stop=stops, think_end_token=None)
         outcome = "answered" if whole != text and reply.outcome == "cut" else reply.outcome
         return Reply(whole, outcome, reply.finish_reason, reply.usage)
+
+
+def by_history(requests: Sequence[Any]) -> list[list[int]]:
+    """Return the numbers of requests, those that share a history together and ordered by how much of it they show.
+
+    An endpoint then finds most of a prompt in its cache. Requests of other tasks say nothing of a history.
+    """
+    groups: dict[object, list[int]] = {}
+    for number, request in enumerate(requests):
+        place = getattr(request, "history", None)
+        groups.setdefault(place.group if place else number, []).append(number)
+    return [
+        sorted(own, key=lambda number: requests[number].history.end) if isinstance(group, str) else own
+        for group, own in groups.items()
+    ]
 
 
 def _letter(label: str) -> int:
@@ -183,13 +198,13 @@ class ChatEndpoint(_ClientModel, LocalChatCompletion):
         questions: dict[str, list[int]] = {}
         for index, request in enumerate(requests):
             questions.setdefault(request.args[0].prompt, []).append(index)
-        groups = list(questions.values())
-        payloads = [self._letters_payload(requests[own[0]].args[0]) for own in groups]
+        own_requests = list(questions.values())
+        first = [requests[own[0]] for own in own_requests]
         answers: dict[int, LetterAnswer] = {}
-        found = self._client.ask_all(len(groups), payloads.__getitem__)
+        found = self._client.ask_all(by_history(first), lambda number: self._letters_payload(first[number].args[0]))
         what = f"asking {self._endpoint.address.place}"
-        for one in found if disable_tqdm else track(found, what, len(groups)):
-            own = groups[one.number]
+        for one in found if disable_tqdm else track(found, what, len(first)):
+            own = own_requests[one.number]
             for index, answer in zip(own, self._letters(one, [requests[i].args[1] for i in own]), strict=True):
                 answers[index] = answer
                 if answer.outcome != "failed":

@@ -243,8 +243,11 @@ class PersonaMemTask(ConfigurableTask):
     def construct_requests(self, doc: QuestionRow, ctx: Any, **kwargs: Any) -> Any:
         """Build the requests of one question, noting the length of its options in the model's tokens."""
         requests = super().construct_requests(doc, ctx, **kwargs)
+        group = self.condition.group(doc) if self.with_context else ""
         for request in requests if isinstance(requests, list) else [requests]:
             request.asked_in_all_parts = self._asked  # a floor may learn from the other questions
+            if group:  # chat backends ask what shares a history in a row
+                request.history = chat.HistoryPlace(group, doc["end_index_in_shared_context"])
         count = self._window.count_option
         if self.OUTPUT_TYPE == "multiple_choice" and count is not None and not isinstance(ctx, chat.PromptRef):
             # As lm-eval scores them: what the option adds to the tokens of what stands before it.
