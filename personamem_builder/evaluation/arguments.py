@@ -32,6 +32,7 @@ _MODELS: Final = {
     "personamem-anthropic": "personamem_builder.evaluation.endpoints",
     "personamem-chat": "personamem_builder.evaluation.endpoints",
     "personamem-floor": "personamem_builder.evaluation.floors",
+    "personamem-vllm": "personamem_builder.evaluation.vllm_lm",
 }
 """Our models, and the modules whose import registers them."""
 

@@ -132,6 +132,21 @@ class HistoryPlace(NamedTuple):
     end: int
 
 
+def by_history(requests: Sequence[Any]) -> list[list[int]]:
+    """Return the numbers of requests, those that share a history together and ordered by how much of it they show.
+
+    Asked in this order, most of a prompt is in a cache of prefixes. Requests of other tasks say nothing of a history.
+    """
+    groups: dict[object, list[int]] = {}
+    for number, request in enumerate(requests):
+        place = getattr(request, "history", None)
+        groups.setdefault(place.group if place else number, []).append(number)
+    return [
+        sorted(own, key=lambda number: requests[number].history.end) if isinstance(group, str) else own
+        for group, own in groups.items()
+    ]
+
+
 class RenderedPrompt(str):
     """A prompt whose trailing white space belongs to it.
 

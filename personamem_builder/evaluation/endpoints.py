@@ -20,6 +20,7 @@ from generation.http import PrivateHeaders, address_of, is_header_value, trusted
 from generation.llm.chat_request import EndpointLabels
 from generation.llm.endpoint import DEFAULT_TIMEOUT
 from generation.progress import track
+from personamem_builder.evaluation.chat import by_history
 from personamem_builder.evaluation.chat_client import MOST_AT_ONCE, Answered, ChatClient, Endpoint
 from personamem_builder.evaluation.letters import MOST_TOKENS, TOP, letter_scores
 from personamem_builder.evaluation.responses import LetterAnswer, Reply
@@ -139,21 +140,6 @@ class _ClientModel(TemplateAPI):
         whole = postprocess_generated_text(text, stop=stops, think_end_token=None)
         outcome = "answered" if whole != text and reply.outcome == "cut" else reply.outcome
         return Reply(whole, outcome, reply.finish_reason, reply.usage)
-
-
-def by_history(requests: Sequence[Any]) -> list[list[int]]:
-    """Return the numbers of requests, those that share a history together and ordered by how much of it they show.
-
-    An endpoint then finds most of a prompt in its cache. Requests of other tasks say nothing of a history.
-    """
-    groups: dict[object, list[int]] = {}
-    for number, request in enumerate(requests):
-        place = getattr(request, "history", None)
-        groups.setdefault(place.group if place else number, []).append(number)
-    return [
-        sorted(own, key=lambda number: requests[number].history.end) if isinstance(group, str) else own
-        for group, own in groups.items()
-    ]
 
 
 def _letter(label: str) -> int:
