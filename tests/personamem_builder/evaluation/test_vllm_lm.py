@@ -124,7 +124,7 @@ def test_generation_is_that_of_hf(evaluate: Callable[..., list[Row]], vllm: type
 
 
 def test_parts_of_whole_contexts_are_merged(evaluate: Callable[..., list[Row]], vllm: type[standin_vllm.LLM]) -> None:
-    arguments = ("--apply_chat_template", "--limit", "6")
+    arguments = ("--apply_chat_template",)
     whole = evaluate("personamem-vllm", "personamem_32k_letters", *arguments)
     parts = [
         row
