@@ -58,7 +58,7 @@ def select(args: argparse.Namespace, shard: str | None = None) -> Selected:
     Raises:
         UserError: An argument has no meaning.
     """
-    config = _read_config(args)
+    config = read_config(args)
     _hide_keys(config.model_args)
     metadata = _given_metadata(args)
     part = _shard(metadata, shard)
@@ -187,7 +187,7 @@ def model_class(name: str) -> Any:
         ) from error
 
 
-def _read_config(args: argparse.Namespace) -> Any:
+def read_config(args: argparse.Namespace) -> Any:
     """Merge arguments and config file as lm-eval will do again, but without its words."""
     from lm_eval.config.evaluate_config import EvaluatorConfig
 

@@ -27,7 +27,7 @@ _PRICED_BY: Final = 1000
 """Tokens to which the length of a prompt is rounded up before its price is looked up."""
 
 _SHARE_PREFIXES: Final = ("hf-prefix", "personamem-vllm")
-"""Local models that compute a shared beginning once."""
+"""Local models that compute a shared beginning once; lm-eval's `vllm` does where the model writes."""
 
 _MARKS_NOTHING: Final = "personamem-anthropic"
 """A model whose endpoint caches only what requests mark, which ours do not."""
@@ -227,7 +227,8 @@ def _task_estimate(
             requests = sum(len(cost.options) for cost in costs)
             alone = sum(len(cost.options) * cost.prompt + cost.run_after for cost in costs)
             distinct += sum(cost.run_after for cost in costs)
-        computed = replies + (distinct if run.backend in _SHARE_PREFIXES else alone)
+        shares = run.backend in _SHARE_PREFIXES or (run.backend == "vllm" and not any(cost.options for cost in costs))
+        computed = replies + (distinct if shares else alone)
     longest = (cost.prompt + max([bill.most_reply, *cost.options]) for cost, bill in zip(costs, bills, strict=True))
     return TaskEstimate(
         task=task.config.task,

@@ -11,7 +11,7 @@ from typing import Any, Final
 from generation.config import LLMConfig, Price, load_config
 from generation.errors import UserError
 from generation.llm.prices import KnownPrice
-from personamem_builder.evaluation.arguments import Selected, check_tasks, model_class, select
+from personamem_builder.evaluation.arguments import Selected, check_tasks, model_class, read_config, select
 from personamem_builder.evaluation.estimate import Estimate, EstimatedRun, Limits, estimate
 from personamem_builder.evaluation.own_arguments import OwnArguments
 from personamem_builder.evaluation.window import scores_no_loglikelihood
@@ -40,11 +40,22 @@ def estimate_run(args: argparse.Namespace, own: OwnArguments) -> Estimate:
         model = model_class(backend)
         check_tasks(model, backend, selected.chosen)
         is_local = not scores_no_loglikelihood(model)
+        _check_kind(model, backend, is_local=is_local)
     _check_memory(selected.metadata)
     tasks, config = _tasks(args, selected)
     instruction = config.system_instruction
     run = EstimatedRun(backend, config.model_args, config.gen_kwargs or {}, instruction, is_local)
     return estimate(run, [(task, _docs(task, config)) for task in tasks], _limits(own, run.model))
+
+
+def _check_kind(model: Any, backend: str, *, is_local: bool) -> None:
+    from lm_eval.models.api_models import TemplateAPI
+
+    if is_local and isinstance(model, type) and issubclass(model, TemplateAPI):
+        raise UserError(
+            f"--estimate knows chat endpoints and local models, and {backend} asks for completions",
+            "use --model personamem-chat, if the endpoint has chats too",
+        )
 
 
 def _check_memory(metadata: Mapping[str, Any]) -> None:
@@ -59,9 +70,8 @@ def _check_memory(metadata: Mapping[str, Any]) -> None:
 def _tasks(args: argparse.Namespace, selected: Selected) -> tuple[list[Any], Any]:
     """Load the tasks as lm-eval will."""
     import lm_eval.tasks
-    from lm_eval.config.evaluate_config import EvaluatorConfig
 
-    config = EvaluatorConfig.from_cli(args)
+    config = read_config(args)  # with what was filled in
     manager = partial(lm_eval.tasks.TaskManager, include_defaults=selected.chosen.built_in)
     with swapped(lm_eval.tasks, "TaskManager", manager):
         loaded = config.process_tasks(config.metadata).load(config.tasks)

@@ -175,6 +175,14 @@ def test_anthropic_s_endpoint_caches_nothing_that_is_not_marked() -> None:
     assert "this endpoint caches only what requests mark, and ours mark nothing" in found["notes"]
 
 
+def test_a_file_of_arguments_is_taken_too(tmp_path: Path) -> None:
+    Path("run.yaml").write_text(
+        f"model: personamem-chat\nmodel_args: {{model: m}}\ntasks: [{TASKS.replace(',', ', ')}]\n"
+    )
+    outcome = personamem("eval", "--config", "run.yaml", "--estimate", "--json")
+    assert json.loads(outcome.out) == estimated("--json")
+
+
 # ---- local models
 
 
@@ -253,6 +261,7 @@ def test_a_configuration_that_does_not_tell(changes: dict[str, Any]) -> None:
         (("--tasks", "personamem_32k"), "personamem_32k needs log-likelihoods", "use --tasks personamem_32k_generate"),
         (("--tasks", f"{TASKS},{OTHER}"), f"--estimate is for personamem tasks, not for {OTHER}", None),
         (("--model", "personamem-floor"), "--estimate: personamem-floor asks no model", None),
+        (("--model", "local-completions"), "--estimate knows chat endpoints and local models", None),
         (("--shard", "9/9"), "personamem_32k_generate: 9 parts are too many", None),
     ],
 )
