@@ -11,7 +11,7 @@ from generation.llm.endpoint import DEFAULT_URL
 from generation.llm.prices import KnownPrice, published_price
 from personamem_builder.evaluation.kv_memory import find_config, kv_cache
 from personamem_builder.evaluation.letters import MOST_TOKENS
-from personamem_builder.evaluation.prompt_costs import QuestionCost, question_costs, shared_tokens
+from personamem_builder.evaluation.prompt_costs import QuestionCost, question_costs, shared_tokens, tokens_in_common
 
 _LETTER: Final = 8
 """Tokens of a reply that is the marker and a letter, as the instruction asks for."""
@@ -40,7 +40,7 @@ class TaskEstimate(NamedTuple):
         requests: To the model: a question each, but for local models that score options, where it is an option each.
         prompt_tokens: Of all requests, one by one.
         cached_tokens: Those of them that the request before has too, in the order in which ours are sent.
-        distinct_tokens: Distinct prefixes of all requests: no way of asking computes fewer tokens.
+        distinct_tokens: Distinct prefixes of all requests: about as few as any way of asking computes.
         computed_tokens: What a local model of this name runs; None for an endpoint.
         reply_tokens: If replies are as short as the instruction asks for.
         most_reply_tokens: If each is as long as it may be.
@@ -169,6 +169,7 @@ def estimate(run: EstimatedRun, asked: Sequence[tuple[Any, Sequence[Any]]], limi
     """
     tasks: list[TaskEstimate] = []
     bills: list[_Bill] = []
+    unknown = False
     for task, docs in asked:
         costs = list(question_costs(task, docs, run.instruction))
         reply, most_reply = _replies(task, run)
@@ -179,10 +180,14 @@ def estimate(run: EstimatedRun, asked: Sequence[tuple[Any, Sequence[Any]]], limi
         caches = not run.is_local and run.backend != _MARKS_NOTHING
         cached = [hit if caches and hit >= _CACHED_FROM else 0 for hit in shared.cached]
         own = [_Bill(cost.prompt, hit, reply, most_reply) for cost, hit in zip(costs, cached, strict=True)]
-        tasks.append(_task_estimate(task, run, costs, own, shared.distinct, len(too_long)))
+        common = tokens_in_common(task, docs) if run.is_local else 0
+        unknown |= common is None
+        tasks.append(_task_estimate(task, run, costs, own, shared.distinct - (common or 0), len(too_long)))
         bills += own
     prices, dollars = ([], None) if run.is_local else _dollars(run, bills, limits)
     notes = _notes(run, tasks, prices)
+    if unknown:
+        notes.append("histories that begin alike count each by itself: distinct tokens may be fewer")
     memory = _memory(run, tasks, notes) if run.is_local else None
     hours = None if run.is_local else _hours(tasks, limits)
     return Estimate(run.model, run.is_local, tasks, prices, dollars, hours, memory, notes)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, pairwise, takewhile
+from operator import eq
 from typing import Any, Final, NamedTuple
 
 from generation.tokenizer import num_tokens
+from personamem_builder.dataset.contexts import open_contexts
+from personamem_builder.dataset.folder import context_files
 from personamem_builder.schema import QuestionRow
 
 _PER_MESSAGE: Final = 4
 """Tokens that chat templates put around a message."""
+
+
+_MOST_COMPARED: Final = 2_000
+"""Contexts that are compared: more take minutes to read."""
 
 
 class QuestionCost(NamedTuple):
@@ -93,9 +100,9 @@ class Shared(NamedTuple):
 
 
 def shared_tokens(costs: Iterable[QuestionCost]) -> Shared:
-    """Return what questions share, given in the order in which they are asked.
+    """Return what questions share with the one before, given in the order in which they are asked.
 
-    Contexts that begin alike count each by itself, so that the distinct tokens are no fewer than there are.
+    Contexts that begin alike count each by itself, see `tokens_in_common`.
     """
     cached: list[int] = []
     distinct = 0
@@ -107,3 +114,46 @@ def shared_tokens(costs: Iterable[QuestionCost]) -> Shared:
             distinct += cost.prompt - shared
             before = max(before, cost.history)
     return Shared(cached, distinct)
+
+
+def tokens_in_common(task: Any, docs: Sequence[QuestionRow]) -> int | None:
+    """Return the tokens that the shared contexts of some questions have in common with others at their start.
+
+    Contexts of one persona often begin with the same sessions. Messages are compared and not tokenised: where in its
+    tokens a context parts from another is taken from the token columns of the questions about it, between which it is
+    interpolated.
+
+    Returns:
+        None where the contexts are not on this machine, or are too many to look at.
+    """
+    if not (task.with_context and task.condition.shows_whole):
+        return 0
+    files = context_files(task.source.folder, task.config.test_split)
+    points: dict[int, dict[str, dict[int, int]]] = {}
+    for doc in docs:
+        own = points.setdefault(doc["persona_id"], {}).setdefault(task.condition.context_id(doc), {0: 0})
+        own[doc["end_index_in_shared_context"]] = doc["context_length_in_tokens"]
+    if sum(map(len, points.values())) > _MOST_COMPARED or not all(path.is_file() for path in files):
+        return None
+    store = open_contexts(task.source.folder)
+    total = 0
+    for contexts in points.values():
+        # Those that begin alike stand beside each other, in whatever order.
+        hashed = sorted(
+            ([hash(message["content"]) for message in store.messages(context, max(own))], context)
+            for context, own in contexts.items()
+        )
+        for (before, _), (messages, context) in pairwise(hashed):
+            end = sum(1 for _ in takewhile(bool, map(eq, before, messages)))
+            total += _tokens_at(end, contexts[context])
+    return total
+
+
+def _tokens_at(end: int, points: Mapping[int, int]) -> int:
+    """Return the tokens of so many messages, given those of some numbers of them."""
+    below = max(known for known in points if known <= end)
+    above = min((known for known in points if known >= end), default=below)
+    if below == above:
+        return points[below]
+    share = (end - below) / (above - below)
+    return int(points[below] + share * (points[above] - points[below]))

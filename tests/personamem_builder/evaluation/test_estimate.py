@@ -15,6 +15,7 @@ from loopback_chat import LoopbackChat, Message
 
 from generation.tokenizer import num_tokens
 from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.contexts import ContextStore
 from personamem_builder.evaluation.kv_memory import kv_cache
 from personamem_builder.schema import option_texts
 
@@ -201,17 +202,39 @@ def test_a_local_model_takes_tokens_and_memory(generated: Path, tmp_path: Path) 
     assert hf["requests"] == 4 * len(rows)
     assert hf["prompt_tokens"] == hf["computed_tokens"] == entry["prompt_tokens"]
     assert entry["computed_tokens"] == entry["distinct_tokens"] == hf["distinct_tokens"]
-    longest = {row["shared_context_id"]: 0 for row in rows}
+    store = ContextStore(generated)
+    histories: dict[tuple[str, ...], int] = {}  # by all messages up to one, its tokens
     own = 0
     for row in rows:
-        question = num_tokens(row["user_question_or_message"])
-        context = row["shared_context_id"]
-        longest[context] = max(longest[context], row["context_length_in_tokens"] - question)
-        own += question + sum(num_tokens(text) for text in option_texts(row))
-    assert entry["distinct_tokens"] == pytest.approx(sum(longest.values()) + own, rel=0.06)
+        messages = store.messages(row["shared_context_id"], row["end_index_in_shared_context"])
+        texts = [message["content"] for message in messages]
+        histories |= {tuple(texts[: n + 1]): num_tokens(text) + PER_MESSAGE for n, text in enumerate(texts)}
+        own += num_tokens(row["user_question_or_message"]) + sum(num_tokens(text) for text in option_texts(row))
+    assert entry["distinct_tokens"] == pytest.approx(sum(histories.values()) + own, rel=0.03)
     assert hf["computed_tokens"] > 10 * entry["computed_tokens"]
     of_token = 2 * 4 * 2 * (64 // 8) * 2  # key and value, layers, key-value heads, width of a head, bytes
     assert prefix["kv_cache"] == {"bytes": of_token * entry["longest"], "tokens": entry["longest"], "dtype": "bfloat16"}
+
+
+def test_contexts_that_begin_alike_are_computed_once(dataset_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = read_questions(dataset_folder, "32k").to_pylist()
+    (entry,) = estimated("--json", "--metadata", f"data={dataset_folder}", tasks="personamem_32k", model="hf")["tasks"]
+    monkeypatch.setattr("personamem_builder.evaluation.prompt_costs._MOST_COMPARED", 1)
+    each = estimated("--json", "--metadata", f"data={dataset_folder}", tasks="personamem_32k", model="hf")
+    assert any(note.startswith("histories that begin alike count each by itself") for note in each["notes"])
+    store = ContextStore(dataset_folder)
+    ends: dict[str, int] = {}
+    for row in rows:
+        ends[row["shared_context_id"]] = max(ends.get(row["shared_context_id"], 0), row["end_index_in_shared_context"])
+    seen: set[tuple[str, ...]] = set()
+    common = 0
+    for context, end in ends.items():
+        texts = [message["content"] for message in store.messages(context, end)]
+        prefixes = [tuple(texts[: n + 1]) for n in range(len(texts))]
+        common += sum(num_tokens(prefix[-1]) for prefix in prefixes if prefix in seen)
+        seen |= set(prefixes)
+    assert common > 1_000
+    assert each["tasks"][0]["distinct_tokens"] - entry["distinct_tokens"] == pytest.approx(common, rel=0.1)
 
 
 def test_a_model_that_is_not_here_has_no_memory_that_is_known() -> None:
