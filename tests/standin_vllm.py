@@ -32,6 +32,10 @@ _SAMPLING = {
 }
 
 
+class VLLMValidationError(Exception):
+    __module__ = "vllm.exceptions"
+
+
 class SamplingParams:
     def __init__(self, **given: Any) -> None:
         unknown = given.keys() - _SAMPLING.keys()
@@ -80,7 +84,7 @@ class LLM:
 
     def _answer(self, prompt: list[int], params: Any) -> Any:
         if len(prompt) + 1 > self.model_config.max_model_len:
-            raise ValueError(f"the prompt has {len(prompt)} tokens, more than the model can take")
+            raise VLLMValidationError(f"the prompt has {len(prompt)} tokens, more than the model can take")
         skips = params.skip_reading_prefix_cache
         if skips is None:
             skips = params.prompt_logprob_token_ids is not None

@@ -125,4 +125,12 @@ class VLLMEngine:
         from vllm import TokensPrompt
 
         given = [TokensPrompt(prompt_token_ids=prompt) for prompt in prompts]
-        return list(self._llm.generate(given, list(params), use_tqdm=False)) if given else []
+        try:
+            return list(self._llm.generate(given, list(params), use_tqdm=False)) if given else []
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] != "vllm":
+                raise
+            raise UserError(
+                f"vLLM refuses a request: {error}",
+                "where it cannot score prompts with this model, use --model hf-prefix, or a task with _generate",
+            ) from error

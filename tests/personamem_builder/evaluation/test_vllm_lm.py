@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,20 @@ def test_a_prompt_that_does_not_fit_is_refused_or_cut(
     expected = evaluate("hf", "personamem_32k", *left, more=",max_length=1024")
     rows = evaluate("personamem-vllm", "personamem_32k", *left, more=",max_length=1024")
     assert len(rows) == len(expected) == 3
+
+
+def test_what_vllm_refuses_is_an_error_for_people(model: Path, vllm: type[standin_vllm.LLM]) -> None:
+    engine = VLLMEngine(str(model), max_length=32)
+    with pytest.raises(UserError, match="vLLM refuses a request: the prompt has 50 tokens") as caught:
+        engine.score([Pass(list(range(30, 80)), 48, [[1]])])
+    assert "hf-prefix" in caught.value.hint
+
+
+def test_without_vllm_the_error_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", None)
+    with pytest.raises(UserError, match="personamem-vllm needs vLLM") as caught:
+        VLLMLM(str(model))
+    assert "[vllm]" in caught.value.hint
 
 
 def test_other_tasks_and_replicas_in_one_process_are_refused(model: Path, vllm: type[standin_vllm.LLM]) -> None:
