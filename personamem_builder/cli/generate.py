@@ -108,7 +108,9 @@ def generate(
         click.echo(preview_run(work))
         return
     folder = out or Path("runs") / config.stem
-    shard = parse_shard(shard_text, settings.personas) if shard_text is not None else None
+    shard = parse_shard(shard_text) if shard_text is not None else None
+    if shard is not None:
+        check_count(shard.of, settings.personas)
     if estimate:
         _print_estimate(shard_inputs(work, shard) if shard else _left(work, folder), as_json)
         return

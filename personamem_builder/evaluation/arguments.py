@@ -14,11 +14,12 @@ from typing import Any, Final, NamedTuple
 from generation.errors import UserError
 from generation.redaction import hide
 from generation.resources import data_dir, install_hint
+from generation.shards import Shard, parse_shard
 from generation.yaml_reading import read_yaml
 from personamem_builder.build.on_demand import recipe_of
 from personamem_builder.evaluation.journal import FILE_NAME
 from personamem_builder.evaluation.journal_lm import is_key_name
-from personamem_builder.evaluation.shards import Shard, read_shard
+from personamem_builder.evaluation.shards import part_folder
 from personamem_builder.evaluation.task_names import ChosenTasks, check_one_split, choose_tasks
 from personamem_builder.evaluation.window import no_loglikelihood, scores_letters, scores_no_loglikelihood
 from personamem_builder.evaluation.wrapped_lm_eval import EvaluationRun
@@ -93,7 +94,8 @@ def prepare(args: argparse.Namespace, shard: str | None = None) -> EvaluationRun
     config, chosen, _, part = select(args, shard)
     output = Path(config.output_path or _OUTPUT)
     if part:
-        output = output.parent / part.folder / output.name if output.suffix == ".json" else output / part.folder
+        own = part_folder(part)
+        output = output.parent / own / output.name if output.suffix == ".json" else output / own
     folder = output.parent if output.suffix == ".json" else output
     journal = folder / FILE_NAME
     if config.use_cache:
@@ -136,7 +138,7 @@ def _shard(metadata: Mapping[str, Any], given: str | None) -> Shard | None:
     named = metadata.get("shard", given)
     if given is not None and named != given:
         raise UserError(f"--shard {given} and --metadata shard={named} are two parts", "leave one of them out")
-    return None if named is None else read_shard(named)
+    return None if named is None else parse_shard(named)
 
 
 def _check_divisible(chosen: ChosenTasks) -> None:

@@ -17,12 +17,13 @@ from lm_eval.api.task import ConfigurableTask
 
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES
+from generation.shards import parse_shard
 from personamem_builder.dataset.contexts import ContextStore, open_contexts
 from personamem_builder.dataset.locate import remote_contexts
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.instruction import OPTIONS, last_turn, wants_explanation
 from personamem_builder.evaluation.responses import LetterAnswer, outcome_of
-from personamem_builder.evaluation.shards import Docs, check_processes, deal_contexts, plan_digest, read_shard
+from personamem_builder.evaluation.shards import Docs, check_processes, deal_contexts, plan_digest
 from personamem_builder.evaluation.task_data import (
     asked_split,
     chosen_value,
@@ -101,7 +102,7 @@ class PersonaMemTask(ConfigurableTask):
         metadata = self.config.metadata
         self._roles = chosen_value(metadata, "roles", ("normalised", "no_system", "verbatim"))
         self._overlength: Overlength = chosen_value(metadata, "overlength", ("error", "skip", "left"))
-        self._shard = read_shard(metadata["shard"]) if "shard" in metadata else None
+        self._shard = parse_shard(metadata["shard"]) if "shard" in metadata else None
         self.with_context = (dataset_kwargs or {}).get("context", "full") != "none"
         split = self.config.test_split
         self.source = find_source(metadata, split, self.config.task)
