@@ -79,3 +79,16 @@ def described_price(model: str, known: KnownPrice) -> str:
         f"{model}: ${price.input:g} a million prompt tokens{cached}, ${price.output:g} a million reply tokens, from "
         f"{source}"
     )
+
+
+def price_of(model: str, prompt_tokens: int, reply_tokens: int, prices: Mapping[str, Price]) -> float | None:
+    """Return what calls cost in US dollars, or None if the price of the model is unknown."""
+    if model not in prices:
+        return None
+    price = prices[model]
+    return (prompt_tokens * price.input + reply_tokens * price.output) / 1_000_000
+
+
+def dollars(amount: float) -> str:
+    """Return an amount as it is shown: with cents, or with two digits where it is less than a dollar."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.2g}"

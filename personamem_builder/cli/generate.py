@@ -16,8 +16,8 @@ from generation.banks.load import load_banks
 from generation.config import MAX_USERS, Config, load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE, parse_backend
-from generation.llm.ledger import check_budget, dollars
-from generation.llm.prices import described_price, known_prices
+from generation.llm.ledger import check_budget
+from generation.llm.prices import described_price, dollars, known_prices
 from generation.llm.usage import Usage
 from generation.pipeline import Generated
 from generation.pipeline import generate as generate_run
