@@ -24,6 +24,7 @@ _PURPOSES: Final = {
     "plots": "plots as PNG, pictures of timelines",
     "prices": "prices of hosted models, for --estimate",
     "ray": "work on a Ray cluster",
+    "vllm": "evaluate local models with vLLM",
     "inspect": "evaluate with Inspect, and read its logs",
     "croissant": "check croissant.json with mlcroissant",
     "memory": "the memory system bm25",
