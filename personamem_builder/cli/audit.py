@@ -139,6 +139,7 @@ def audit(
         from personamem_builder.audit.audit import audit as run_audit
         from personamem_builder.audit.gates import read_gates
         from personamem_builder.audit.render import to_json, to_text
+        from personamem_builder.text_table import terminal_width
 
     limits = read_gates(gates)
     who = workers_of(workers, ray)
@@ -153,7 +154,7 @@ def audit(
     if as_json:
         print_json(to_json(found))
     else:
-        click.echo(to_text(found))
+        click.echo(to_text(found, terminal_width()))
     _write_files(found, out, html, export_hard)
     if html is None:
         next_step(f"personamem audit {path} --html audit.html  (every finding, on a page)")

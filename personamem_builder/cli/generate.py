@@ -32,6 +32,7 @@ from generation.shards import MAX_SHARDS, SHARDS, Shard, check_count, parse_shar
 from generation.store import FailedItem, RunStore
 from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, json_option, ray_option, workers_of, workers_option
+from personamem_builder.text_table import terminal_width, text_table
 
 
 @click.command(
@@ -302,18 +303,19 @@ def _print_estimate(work: RunInputs, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([entry._asdict() for entry in entries]))
         return
-    click.echo(f"{'call':45} {'calls':>7} {'prompt tokens':>14} {'reply tokens':>13}  {'$':>8}")
+    rows = [["call", "calls", "prompt\ntokens", "reply\ntokens", "$", ""]]
     for entry in entries:
         cost = "unknown" if entry.cost is None else f"{entry.cost:.2f}"
-        figures = f"{entry.calls:7,} {entry.prompt_tokens:14,} {entry.reply_tokens:13,}  {cost:>8}"
         name = f"({entry.template} of {entry.stage})" if entry.if_needed else entry.template
-        click.echo(f"{name:45} {figures}  {entry.model}".rstrip())
+        figures = (entry.calls, entry.prompt_tokens, entry.reply_tokens)
+        rows.append([name, *(f"{figure:,}" for figure in figures), cost, entry.model])
     sure = [entry for entry in entries if not entry.if_needed]
     prompts, replies = (sum(getattr(entry, name) for entry in sure) for name in ("prompt_tokens", "reply_tokens"))
     costs = [entry.cost for entry in sure]
     known = f"{sum(cost for cost in costs if cost is not None):.2f}{' and more' if None in costs else ''}"
     name = "all" if sure == entries else "all but those in ( )"
-    click.echo(f"{name:45} {sum(entry.calls for entry in sure):7,} {prompts:14,} {replies:13,}  {known:>8}")
+    rows.append([name, f"{sum(entry.calls for entry in sure):,}", f"{prompts:,}", f"{replies:,}", known, ""])
+    click.echo(text_table(rows, "lrrrrl", width=terminal_width()))
     models = dict.fromkeys(entry.model for entry in entries if entry.model)
     for model, price in known_prices(models, work.config.llm.prices).items():
         click.echo(f"price: {described_price(model, price)}", err=True)

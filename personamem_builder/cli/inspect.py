@@ -8,7 +8,14 @@ from pathlib import Path
 import click
 
 from personamem_builder.cli.help import Command
-from personamem_builder.cli.options import chosen_split, dataset_argument, dataset_folder, split_option
+from personamem_builder.cli.options import (
+    chosen_split,
+    dataset_argument,
+    dataset_folder,
+    next_step,
+    note,
+    split_option,
+)
 
 
 @click.command(
@@ -48,7 +55,8 @@ def inspect(folder: Path | None, split: str | None, question_id: str | None, ful
     folder = dataset_folder(folder)
     split = chosen_split(folder, split)
     if question_id is None:
-        _list(inspection.question_list(folder, split), f"next: personamem inspect {folder} --split {split} --question")
+        rows, count = inspection.question_list(folder, split)
+        _list(rows, count, f"personamem inspect {folder} --split {split} --question")
         return
     inspected = inspection.inspect_question(folder, split, question_id)
     if format_ == "string":
@@ -61,9 +69,12 @@ def inspect(folder: Path | None, split: str | None, question_id: str | None, ful
         inspection.show(inspection.question_lines(inspected, full=full), Console())
 
 
-def _list(rows: Sequence[tuple[str, ...]], following: str) -> None:
-    from personamem_builder.text_table import text_table
+def _list(rows: Sequence[tuple[str, ...]], count: int, following: str) -> None:
+    from personamem_builder.text_table import terminal_width, text_table
 
+    head = ("question", "type", "topic", "sessions\nback", "tokens\nback", "of the\ncontext")
     if rows:
-        click.echo(text_table(rows))
-        click.echo(f"{following} {rows[0][0]}", err=True)
+        click.echo(text_table([head, *rows], "lllr", width=terminal_width()))
+        if len(rows) < count:
+            note(f"the first {len(rows)} of {count:,} questions")
+        next_step(f"{following} {rows[0][0]}")

@@ -80,6 +80,7 @@ def run(
 
     from personamem_builder.memory.benchmark import Reader, benchmark, can_be_parallel
     from personamem_builder.memory.summary import to_text
+    from personamem_builder.text_table import terminal_width
 
     reader: Reader | None = None
     if answer:
@@ -89,7 +90,7 @@ def run(
     if who != 1 and not can_be_parallel(system, given):
         note(f"{system} keeps one user at a time, so histories are walked one after the other: see docs/memory.md")
     summary, metadata = benchmark(data, split, system, given, k, out=out, timeout=timeout, reader=reader, workers=who)
-    click.echo(json.dumps(summary, indent=2, ensure_ascii=False) if as_json else to_text(summary))
+    click.echo(json.dumps(summary, indent=2, ensure_ascii=False) if as_json else to_text(summary, terminal_width()))
     if "store" in summary:
         click.echo(f"the results are in {summary['store']}", err=True)
         click.echo(

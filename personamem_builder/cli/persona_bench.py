@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from personamem_builder.persona_bench.runs import Run
     from personamem_builder.results.files import ReadRuns
 
-_PIPED_WIDTH: Final = 120
 _CHARACTERS: Final = click.IntRange(0, 10**9)
 
 
@@ -203,8 +201,9 @@ def make_bench_report(read: ReadRuns[Run]) -> BenchReport:
 def bench_text(content: BenchReport) -> str:
     """Return a report in plain text, as wide as the terminal."""
     from personamem_builder.persona_bench.report import render_report
+    from personamem_builder.text_table import terminal_width
 
-    return clean_text(render_report(content, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns))
+    return clean_text(render_report(content, terminal_width()))
 
 
 @persona_bench.command(

@@ -143,6 +143,8 @@ def _as_json(outcome: Refinement) -> dict[str, object]:
 
 
 def _print(run: Path, outcome: Refinement) -> None:
+    from personamem_builder.text_table import terminal_width, text_table
+
     first, last = outcome.missed_at_first, outcome.missed_at_last
     refined = outcome.refined
     if refined is None:
@@ -154,17 +156,19 @@ def _print(run: Path, outcome: Refinement) -> None:
     if not outcome.is_new:
         click.echo(f"{run}: was refined like this before; nothing was done")
     click.echo(f"probes: {len(first)} limits missed at first, {len(last)} now")
-    click.echo(f"{'':42} {'made':>7} {'rewritten':>9} {'dropped by probes':>17} {'without history':>15} {'kept':>7}")
+    rows = [["", "made", "rewritten", "dropped\nby probes", "without\nhistory", "kept"]]
     for name, count in {"all": refined.funnel.all, **refined.funnel.types}.items():
-        dropped = f"{count.dropped['probe']:17,} {count.dropped['no_context']:15,}"
-        click.echo(f"{name:42} {count.made:7,} {count.rewritten:9,} {dropped} {count.kept:7,}")
+        dropped = (count.dropped["probe"], count.dropped["no_context"])
+        rows.append([name, *(f"{number:,}" for number in (count.made, count.rewritten, *dropped, count.kept))])
+    click.echo(text_table(rows, "lr", width=terminal_width()))
     if refined.unwritten:
         click.echo(f"{refined.unwritten} times no usable new words came; the same command asks again")
     if (asked := refined.no_context) is None:
         return
     click.echo(f"{asked.model} without the history: dropped where {asked.at_least} of {asked.votes} answers are right")
-    click.echo(f"{'':42} {'asked':>7} {'dropped':>9} {'by chance':>17} {'by taste':>15}")
+    rows = [["", "asked", "dropped", "by chance", "by taste"]]
     for name, part in {"all": asked.all, **asked.types}.items():
-        click.echo(f"{name:42} {part.asked:7,} {part.dropped:9,} {part.by_chance:17.1f} {part.by_taste:15.1f}")
+        rows.append([name, f"{part.asked:,}", f"{part.dropped:,}", f"{part.by_chance:.1f}", f"{part.by_taste:.1f}"])
+    click.echo(text_table(rows, "lr", width=terminal_width()))
     if asked.unusable:
         click.echo(f"{asked.unusable} answers could not be used; the same command asks again")

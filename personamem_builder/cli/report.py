@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from personamem_builder.results.files import ResultsFile
     from personamem_builder.results.runs import Run
 
-_PIPED_WIDTH = 120
 _Form = Literal["text", "json", "markdown", "latex"]
 
 
@@ -212,13 +211,13 @@ def _printed(
     with_comparisons: bool,
 ) -> str:
     import json
-    import shutil
 
     from personamem_builder.cli.persona_bench import bench_text
     from personamem_builder.persona_bench.report import to_json as bench_json
     from personamem_builder.report import error_labels
     from personamem_builder.report.json_form import to_json
     from personamem_builder.report.render import to_latex, to_markdown, to_text
+    from personamem_builder.text_table import terminal_width
 
     if form == "json":
         values = to_json(content, with_comparisons=with_comparisons) if content else {}
@@ -233,7 +232,7 @@ def _printed(
         )
         text = write(content.tables, content.comparisons, content.curves, content.settings)
         return clean_text("\n\n".join([text, *([write_errors(content.errors)] if content.errors else [])]))
-    width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
+    width = terminal_width()
     parts = []
     if content:
         parts = [to_text(content.tables, width, content.comparisons, content.curves, content.settings)]

@@ -35,6 +35,7 @@ def stats(data: Path, splits: tuple[str, ...], html: Path | None, plots: Path | 
     from personamem_builder.stats.figures import describe_split
     from personamem_builder.stats.tables import figures_text
     from personamem_builder.stats.write import write_page, write_pictures
+    from personamem_builder.text_table import terminal_width
 
     found = read_splits(data, splits)
     if lacking := [split.name for split in found if data.is_dir() and split.contexts is None]:
@@ -46,7 +47,7 @@ def stats(data: Path, splits: tuple[str, ...], html: Path | None, plots: Path | 
     if as_json:
         print_json([one.as_json() for one in figures])
     else:
-        click.echo(figures_text(figures))
+        click.echo(figures_text(figures, terminal_width()))
     if html is not None:
         write_page(figures, data.resolve().name, html)
         click.echo(f"wrote {html}: open it in a browser", err=True)

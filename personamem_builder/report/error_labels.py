@@ -232,13 +232,13 @@ def _ac1(ac1: Interval) -> str:
 
 
 def to_text(report: ErrorReport, width: int) -> str:
-    """Return the tables for a terminal of so many columns, then how far files agree; a table may be wider."""
+    """Return the tables for a terminal of so many columns, then how far files agree."""
     parts = []
     for table in report.tables:
         columns = error_columns(table)
         rows = [[column.head for column in columns], *zip(*(column.cells for column in columns), strict=True)]
         notes = [f"note: {note}" for note in error_notes(table)]
-        parts.append("\n".join([table.title, text_table(rows, "lr", ruled=True), *notes]))
+        parts.append("\n".join([table.title, text_table(rows, "lr", ruled=True, width=width), *notes]))
     below = [fill(line, width, break_on_hyphens=False) for line in [*agreement_lines(report), LEGEND]]
     return "\n\n".join([*parts, *below])
 

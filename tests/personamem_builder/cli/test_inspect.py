@@ -12,6 +12,7 @@ from command_line import Run, fails, personamem, started, typed
 from small_runs import contents
 
 from personamem_builder.dataset.load import iter_examples
+from personamem_builder.schema import SHORT_TYPES
 
 
 @pytest.fixture(scope="module")
@@ -65,18 +66,22 @@ def test_without_a_question_it_lists_some_and_says_what_to_type_next(
 ) -> None:
     outcome = run(generated)
     lines = outcome.out.splitlines()
-    assert len(lines) == 20
-    pattern = rf"{row['question_id']} +{row['question_type']} +{row['topic']} +\d+ sessions?, [\d,]+ tokens \(.*%.*\)"
-    assert re.fullmatch(pattern, lines[0])
-    assert outcome.err == f"next: personamem inspect {generated} --split 32k --question {row['question_id']}\n"
-    following = typed(outcome.err)
+    assert lines[0].split()[:3] == ["question", "type", "topic"]
+    assert len(lines) == 2 + 20
+    assert max(map(len, lines)) <= 80
+    short = SHORT_TYPES[row["question_type"]]
+    assert re.fullmatch(rf"{row['question_id']} +{short} +{row['topic']} +\d+ +[\d,]+ +\d+%", lines[2])
+    cut, following = outcome.err.splitlines()
+    assert re.fullmatch(r"note: the first 20 of \d+ questions", cut)
+    assert following == f"next: personamem inspect {generated} --split 32k --question {row['question_id']}"
+    following = typed(following)
     assert following.exit_code == 0
     assert following.out.startswith(f"question  {row['question_id']} (32k)\n")
 
 
 def test_the_official_data_is_shown_too(run: Run, dataset_folder: Path) -> None:
     shutil.copytree(dataset_folder, "personamem")
-    question = run().out.split()[0]
+    question = run().out.splitlines()[2].split()[0]
     outcome = run("--question", question)
     assert outcome.exit_code == 0
     assert "evidence  none is recorded in this dataset\n" in outcome.out

@@ -382,6 +382,8 @@ def test_text_fits_120_columns_and_folds_below():
         text = to_text(tables, width)
         assert max(map(len, text.splitlines())) <= width
         assert all(short in text for short in SHORT_TYPES.values()) or width < 120
+        words = {word for line in to_text(tables, 300).splitlines() for word in line.split() if word.isalpha()}
+        assert words <= set(text.split()), "words are whole"
     assert "[50.0, 50.0]" in to_text(tables, 120)
     assert "50.0 [50.0, 50.0]" in to_text(tables, 300)
     assert to_text(tables, 300).count("macro") == 1
@@ -597,7 +599,7 @@ def test_two_formats_at_once_are_refused(results):
 
 
 def test_help_has_an_example():
-    assert "personamem report results/ --html report.html" in invoke("--help").out
+    assert "personamem report results --html report.html" in invoke("--help").out
 
 
 def test_the_longest_option_scores_half_of_the_official_32k_split():
