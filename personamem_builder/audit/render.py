@@ -135,7 +135,8 @@ def _table(judged: Sequence[Judged], width: int | None) -> str:
     limit = _HEADS.index("limit")
     rows = [[*row[:limit], *row[limit + 1 :]] for row in rows]
     table = text_table(rows, "llrrrl", width=width)
-    return f"{table}\n(limits are left out: they need {needed} columns; --html and --json have them)"
+    left_out = f"(limits are left out: they need {needed} columns; --html and --json have them)"
+    return f"{table}\n{_filled(left_out, width)}"
 
 
 def _cells(finding: Finding) -> tuple[str, str, str]:

@@ -24,7 +24,7 @@ from personamem_builder.inspection import (
     question_list,
     show,
 )
-from personamem_builder.schema import QUESTION_SCHEMA
+from personamem_builder.schema import QUESTION_SCHEMA, SHORT_TYPES
 
 
 def shown(inspected: InspectedQuestion, *, full: bool = False, **console: Any) -> str:
