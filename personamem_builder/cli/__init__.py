@@ -21,6 +21,7 @@ from click.shell_completion import CompletionItem
 
 from generation.errors import UserError
 from generation.interruption import Interruption, interruptible, kept
+from generation.progress import bars_as_lines
 from generation.redaction import hide_keys
 from personamem_builder.cli.help import Group, no_such_command, write_groups
 
@@ -172,6 +173,7 @@ def main() -> None:
         is_ascii = codecs.lookup(sys.stdout.encoding).name == "ascii"
         sys.stdout.reconfigure(encoding="utf-8" if is_ascii else None, errors="replace")
     hide_keys()
+    bars_as_lines()
     sys.exit(_run())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -89,8 +90,21 @@ def wrapped(run: EvaluationRun) -> Iterator[None]:
         swapped(lm_eval, "simple_evaluate", simple_evaluate),
         swapped(lm_eval.tasks, "TaskManager", manager),
         swapped(lm_eval.loggers, "EvaluationTracker", Tracker),
+        swapped(lm_eval.evaluator, "get_git_commit_hash", _commit),
     ):
         yield
+
+
+def _commit() -> str | None:
+    """Return the commit of the current folder, as lm-eval does, but without git's words where there is none."""
+    from lm_eval.loggers.utils import get_commit_from_path
+
+    try:
+        found = subprocess.run(["git", "describe", "--always"], capture_output=True, text=True, check=True)
+    except (subprocess.CalledProcessError, OSError):
+        commit: str | None = get_commit_from_path(Path.cwd())
+        return commit
+    return found.stdout.strip()
 
 
 @contextmanager
