@@ -77,8 +77,6 @@ def space(
         repo_id = source.hub.repo_id if source.hub else manifest.get("repo_id", "")
         dataset = f"{repo_id}@v{manifest['version']}" if repo_id else ""
     written = write_space(out, source.folder, reading.runs, SpaceRequest(title.strip(), dataset, code, contexts))
-    for path in sorted({run.model for run in reading.runs if Path(run.model).is_absolute()}):
-        note(f"the pages name a model by its path on this machine: {path}")
     click.echo(out / "index.html")
     click.echo(
         f"{written.files} files, {written.size / 1e6:.1f} MB, of which the viewer {written.viewer / 1e6:.1f} MB; "

@@ -27,7 +27,7 @@ from personamem_builder.rater_agreement import Agreement, Interval, gwet_ac1, wi
 from personamem_builder.report import render
 from personamem_builder.report.analysis import primary_score
 from personamem_builder.report.columns import Column
-from personamem_builder.report.groups import memory_mark
+from personamem_builder.report.groups import all_names, memory_mark
 from personamem_builder.results.error_labels import CATEGORIES, RULE, LabelledError, read_labels, short
 from personamem_builder.results.runs import Run
 from personamem_builder.schema import SHORT_TYPES
@@ -129,7 +129,7 @@ def read_error_report(files: Sequence[Path], runs: Sequence[Run]) -> ErrorReport
 def _run_of(file: Path, labels: Sequence[LabelledError], runs: Sequence[Run]) -> Run:
     """Return the run whose wrong answers these are."""
     first = labels[0]
-    named = [run for run in runs if (run.model + memory_mark(run), run.task) == (first.model, first.task)]
+    named = [run for run in runs if run.task == first.task and first.model in all_names(run)]
     if not named:
         there = dict.fromkeys(f"{run.model}{memory_mark(run)} on {run.task}" for run in runs if not run.is_floor)
         raise UserError(

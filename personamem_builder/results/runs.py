@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,6 +32,7 @@ from personamem_builder.results.files import (
     newest_runs,
 )
 from personamem_builder.results.inspect_logs import InspectLog, read_logs
+from personamem_builder.results.model_names import ends_of, short_names
 from personamem_builder.results.settings import (
     FLOOR_BACKEND,
     LmEvalResults,
@@ -92,7 +93,7 @@ class Run:
     """One model's answers to one task.
 
     Attributes:
-        model: What people call the model: `floor: POLICY`, or its name or path.
+        model: What people call the model: `floor: POLICY`, its name, or the end of its path that tells it from others.
         backend: lm-eval's name of the kind of model, such as `hf`.
         model_args: Arguments of the backend and what else shapes the prompt, sorted by name.
         task: Name of the lm-eval task, with the split that it asked.
@@ -110,6 +111,7 @@ class Run:
         hub: `ORG/NAME` and the commit on the Hub where it found them; None where they were not from there.
         split: The split that it asked; None where that is not known.
         is_computed: Whether a floor was computed for the report, whose answers are in no file.
+        model_in_results: The model's whole name, or path, as the results have it; empty where there are none.
     """
 
     model: str
@@ -129,6 +131,12 @@ class Run:
     split: str | None = None
     is_computed: bool = False
     failed: Mapping[str, ScoredAnswer] = field(default_factory=dict)
+    model_in_results: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that the model may be called, what it is called here first."""
+        return tuple(dict.fromkeys([self.model, *ends_of(self.model_in_results or self.model)]))
 
     @property
     def asked(self) -> frozenset[str]:
@@ -201,6 +209,8 @@ def read_found(found: FoundResults, *, may_be_none: bool = False) -> ReadRuns[Ru
         except UserError as fault:
             faults.append(fault)
     runs = _without_merged_parts(newest_runs(runs, notes), notes)
+    called = short_names(run.model for run in runs)
+    runs = [replace(run, model=called[run.model], model_in_results=run.model) for run in runs]
     notes = [clean_text(note) for note in notes]
     if not runs and not may_be_none:
         what = "\n".join([f"{', '.join(map(str, found.places))}: no results of a personamem task", *notes])
