@@ -7,24 +7,23 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from personamem_builder.evaluation import chat
-from personamem_builder.evaluation.token_paths import (
-    Request,
-    TokenPath,
-    Tokens,
-    distinct_prefixes,
-    plan_walk,
-    tokens_to_forward,
-)
+from personamem_builder.evaluation.passes import Cost, Limits
+from personamem_builder.evaluation.token_paths import TokenPath, Tokens, common_prefix, sorted_order
+from personamem_builder.evaluation.token_tree import Request, grow_tree
 
 VOCABULARY = 200_100
 """Token ids that a workload uses: those of `o200k_base`, then two for the start and the end of a message."""
 _START, _END = VOCABULARY - 2, VOCABULARY - 1
+
+PACK, PREFILL_CHUNK = 1024, 2048
+"""Most tokens of a packed pass and of any pass by default."""
 
 OFFICIAL_SIZES = {"32k": (589, 37, 29_000), "128k": (2727, 60, 128_000), "1M": (2674, 31, 1_000_000)}
 """Questions, contexts and the tokens of the longest context of each official split."""
@@ -77,10 +76,18 @@ class Count:
     def add(self, group: Sequence[Question]) -> None:
         """Add questions that share nothing with those added before."""
         requests = [request for question in group for request in question.requests()]
-        steps = plan_walk(requests)
+        paths = [request.path for request in requests]
+        cost = Cost()
+        cost.add(grow_tree(requests), [path.length for path in paths], 1, Limits(PACK), PREFILL_CHUNK)
         self.hf += sum(question.alone() for question in group)
-        self.bound += distinct_prefixes(requests, steps)
-        self.prefix += tokens_to_forward(requests, steps)
+        self.bound += distinct_prefixes(paths)
+        self.prefix += cost.forward
+
+
+def distinct_prefixes(paths: Sequence[TokenPath]) -> int:
+    """Count them without the tree that is measured: in sorted order, each path adds what the last does not start."""
+    ordered = [paths[index] for index in sorted_order(paths)]
+    return sum(path.length for path in paths) - sum(common_prefix(a, b) for a, b in pairwise(ordered))
 
 
 def read_rows(release: Path) -> list[Row]:
@@ -112,7 +119,7 @@ def read_rows(release: Path) -> list[Row]:
                 question=row["user_question_or_message"],
                 letters=letters.render(row),
                 options=option_texts(row),
-                labels=option_labels(len(row["all_options"])),
+                labels=option_labels(row),
             )
             for row in read_questions(folder, "32k").to_pylist()
         ]

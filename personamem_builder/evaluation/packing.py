@@ -37,7 +37,7 @@ class Packing:
     Attributes:
         obstacle: Why its branches cannot be packed, or None.
         forgets: Whether its cache can go back only to where it was told to.
-        token_bytes: Bytes that a token takes in the cache for good; 0 where nothing is packed.
+        token_bytes: Bytes that a token takes in the cache; 0 where nothing is packed.
     """
 
     obstacle: str | None
@@ -59,7 +59,8 @@ def read_packing(model: Any) -> Packing:
                 obstacle = f"{name} computes something else with a mask of branches"
         except (IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
             obstacle = f"{name} fails with a mask of branches ({error!r})"
-    return Packing(obstacle, cache.needs_snapshots, cache.bytes_per_token)
+    held = [states for layer in cache.cache.layers for states in (layer.keys, layer.values)] if obstacle is None else []
+    return Packing(obstacle, cache.needs_snapshots, sum(states[..., 0, :].numel() * states.element_size() for states in held))
 
 
 def _known_obstacle(model: Any, cache: LiveCache) -> str | None:
