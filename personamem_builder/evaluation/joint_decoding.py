@@ -55,7 +55,12 @@ def prepare(model: Any, generate: Callable[..., Any]) -> Speaker | None:
     found: list[Speaker] = []
 
     def note(
-        _model: Any, input_ids: torch.Tensor, logits_processor: Any, stopping_criteria: Any, generation_config: Any, **_: Any
+        _model: Any,
+        input_ids: torch.Tensor,
+        logits_processor: Any,
+        stopping_criteria: Any,
+        generation_config: Any,
+        **_: Any,
     ) -> torch.Tensor:
         if generation_config.get_generation_mode() in _JOINT_MODES and generation_config.num_return_sequences == 1:
             found.append(Speaker(input_ids, logits_processor, stopping_criteria, bool(generation_config.do_sample)))

@@ -228,7 +228,9 @@ class _OpenWindow(DynamicLayer):
 
     def __init__(self, layer: Any) -> None:
         super().__init__()
-        self.__dict__.update({key: layer.__dict__[key] for key in ("keys", "values", "dtype", "device") if key in layer.__dict__})
+        self.__dict__.update(
+            {key: layer.__dict__[key] for key in ("keys", "values", "dtype", "device") if key in layer.__dict__}
+        )
         self.is_initialized = layer.is_initialized
 
 

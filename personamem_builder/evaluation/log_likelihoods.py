@@ -43,7 +43,9 @@ class LogLikelihoods:
             self._targets[ask.request][ask.first - self._firsts[ask.request] : ask.stop - self._firsts[ask.request]]
             for ask, _ in placed
         ]
-        at = [np.searchsorted(rows, begin) + np.arange(len(own)) for (_, begin), own in zip(placed, targets, strict=True)]
+        at = [
+            np.searchsorted(rows, begin) + np.arange(len(own)) for (_, begin), own in zip(placed, targets, strict=True)
+        ]
         logprobs, greedy = _gather(logits, np.concatenate(at), np.concatenate(targets))
         begin = 0
         for (ask, _), own in zip(placed, targets, strict=True):
@@ -61,9 +63,7 @@ class LogLikelihoods:
         raise NotImplementedError
 
 
-def _gather(
-    logits: torch.Tensor, at: Positions, targets: Tokens
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _gather(logits: torch.Tensor, at: Positions, targets: Tokens) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return the log-probability of each target in its row of the logits, and whether it is the likeliest token."""
     logprobs, greedy = np.empty(len(at)), np.empty(len(at), np.bool_)
     for begin in range(0, len(logits), _LOGIT_ROWS):

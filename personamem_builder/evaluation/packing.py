@@ -18,8 +18,9 @@ from personamem_builder.evaluation.token_paths import TokenPath
 from personamem_builder.evaluation.token_tree import Request, grow_tree
 from personamem_builder.evaluation.tree_mask import lay_out
 
-_MOST_TOKENS: Final = 1024
-"""Of a pass by default: more gain nothing, since tokens of different branches are masked from each other."""
+_MOST_TOKENS: Final = 2048
+_MOST_TOKENS_ON_CPU: Final = 512
+"""Of a pass by default: beyond, what is computed and masked, of other branches, outweighs what a larger pass saves."""
 _MOST_ANSWERS: Final = 16
 """Generated together: each step also reads, masked, what the others have said."""
 _SHARE: Final = 1 / 8
@@ -60,7 +61,9 @@ def read_packing(model: Any) -> Packing:
         except (IndexError, KeyError, NotImplementedError, RuntimeError, TypeError, ValueError) as error:
             obstacle = f"{name} fails with a mask of branches ({error!r})"
     held = [states for layer in cache.cache.layers for states in (layer.keys, layer.values)] if obstacle is None else []
-    return Packing(obstacle, cache.needs_snapshots, sum(states[..., 0, :].numel() * states.element_size() for states in held))
+    return Packing(
+        obstacle, cache.needs_snapshots, sum(states[..., 0, :].numel() * states.element_size() for states in held)
+    )
 
 
 def _known_obstacle(model: Any, cache: LiveCache) -> str | None:
@@ -132,7 +135,8 @@ def limits_of(model: Any, packing: Packing, pack: int | None, chunk: int, window
         # A token's logits, about what its layers hold at a time, and its row of the mask.
         vocabulary, hidden = model.get_input_embeddings().weight.shape
         weight = next(model.parameters()).element_size() * (vocabulary + 32 * hidden) + 4 * window
-        pack = max(1, min(_MOST_TOKENS, int(free / weight)))
+        most = _MOST_TOKENS_ON_CPU if model.device.type == "cpu" else _MOST_TOKENS
+        pack = max(1, min(most, int(free / weight)))
     answers = _MOST_ANSWERS if pack > 1 else 1
     return Limits(min(pack, chunk), answers, int(free / max(1, packing.token_bytes)), packing.forgets)
 

@@ -6,8 +6,7 @@ import contextlib
 import functools
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,49 +19,19 @@ from tqdm import tqdm
 
 from generation.errors import UserError
 from personamem_builder.evaluation import chat
-from personamem_builder.evaluation.joint_decoding import decode, prepare
+from personamem_builder.evaluation.generated_answers import GeneratedAnswers
 from personamem_builder.evaluation.live_cache import LiveCache
 from personamem_builder.evaluation.log_likelihoods import LogLikelihoods
 from personamem_builder.evaluation.packing import limits_of, read_packing
-from personamem_builder.evaluation.passes import Cost, Limits, Pack
+from personamem_builder.evaluation.passes import Cost, Limits
 from personamem_builder.evaluation.prompt_tokens import PromptTokenizer
 from personamem_builder.evaluation.responses import LogLikelihood
 from personamem_builder.evaluation.token_paths import TokenPath, Tokens
-from personamem_builder.evaluation.token_tree import Request, Segment, grow_tree
+from personamem_builder.evaluation.token_requests import Done, TokenRequest, trees_of
+from personamem_builder.evaluation.token_tree import Segment
 from personamem_builder.evaluation.walk import Answers, Walk
 
 _log = logging.getLogger("lm_eval.personamem")
-
-_HELD_TOKENS: Final = 2**16
-"""Of small groups of requests that are put together."""
-
-
-_Done = Callable[[int, Any], None]
-"""Is given a request's index and its result."""
-
-
-@dataclass(frozen=True, slots=True)
-class _TokenRequest:
-    """One request to the model.
-
-    Attributes:
-        index: Its place among the requests.
-        path: The tokens to run through the model.
-        targets: The tokens whose log-probabilities are wanted: the last of them follows the path.
-        key: What lm-eval's result cache knows the request by.
-        room: To generate after the path, the most tokens of the answer.
-    """
-
-    index: int
-    path: TokenPath
-    targets: Tokens
-    key: Any
-    room: int | None = None
-
-    @property
-    def first(self) -> int:
-        """The position of the first output wanted."""
-        return self.path.length - (len(self.targets) if self.room is None else 1)
 
 
 @register_model("hf-prefix")
@@ -70,14 +39,14 @@ class PrefixLM(HFLM):
     """`hf`, with one key-value cache that all requests share.
 
     Takes the arguments of lm-eval's `hf` model (`batch_size` has no effect: what hangs below one prefix is packed into
-    passes, whatever the number of requests) and works for any lm-eval task. Log-likelihoods are those of `hf` in the same
-    precision, up to the order of floating-point operations, with the log-softmax always in float32.
+    passes, whatever the number of requests) and works for any lm-eval task. Log-likelihoods are those of `hf` in the
+    same precision, up to the order of floating-point operations, with the log-softmax always in float32.
 
     Args:
         pretrained: As for `hf`.
         prefill_chunk: Most tokens of one forward pass; less needs less memory.
         pack: Most tokens of several branches in one pass; 1 runs each by itself. By default what the free memory
-            allows, up to 1,024.
+            allows, up to 512 on a CPU and 2,048 elsewhere.
         **kwargs: As for `hf`.
 
     Raises:
@@ -86,9 +55,7 @@ class PrefixLM(HFLM):
 
     takes_prompt_refs: Final = True
 
-    def __init__(
-        self, pretrained: Any, prefill_chunk: int = 2048, pack: int | None = None, **kwargs: Any
-    ) -> None:
+    def __init__(self, pretrained: Any, prefill_chunk: int = 2048, pack: int | None = None, **kwargs: Any) -> None:
         if pack is not None and not (str(pack).isdigit() and int(pack) > 0):
             raise UserError(f"pack={pack} is no number of tokens", "pack=1 runs each branch by itself")
         super().__init__(pretrained, **kwargs)
@@ -129,7 +96,7 @@ class PrefixLM(HFLM):
         rolling = all(key is None for key, _, _ in requests)  # comes in many small calls
         return self._run([list(enumerate(requests))], self._job_of_tokens, self._scores, disable_tqdm or rolling)
 
-    def _job_of_instance(self, index: int, request: Instance) -> _TokenRequest:
+    def _job_of_instance(self, index: int, request: Instance) -> TokenRequest:
         context, continuation = request.args
         if isinstance(context, chat.PromptRef):
             path, targets = self._prompts.encode_pair(context, continuation)
@@ -146,14 +113,14 @@ class PrefixLM(HFLM):
         before = [self.prefix_token_id]
         return (after[:1], after[1:]) if after[:1] == before else (before, after)
 
-    def _job_of_tokens(self, index: int, request: Any) -> _TokenRequest:
+    def _job_of_tokens(self, index: int, request: Any) -> TokenRequest:
         key, context, continuation = request
         path = TokenPath.of([np.asarray(context, np.int32)])
         return self._scored_job(index, path, np.asarray(continuation, np.int32), key)
 
-    def _scored_job(self, index: int, context: TokenPath, targets: Tokens, key: Any) -> _TokenRequest:
+    def _scored_job(self, index: int, context: TokenPath, targets: Tokens, key: Any) -> TokenRequest:
         if not len(targets):
-            return _TokenRequest(index, TokenPath.of([]), targets, key)
+            return TokenRequest(index, TokenPath.of([]), targets, key)
         if len(targets) > self.max_length:
             raise UserError(
                 f"a continuation of {len(targets)} tokens does not fit the model's window of {self.max_length}",
@@ -167,9 +134,9 @@ class PrefixLM(HFLM):
             # As `hf` does; our own tasks let it come to this only if they are told to (overlength=left).
             _log.warning("cutting %d tokens from the left", path.length - self.max_length)
             path = TokenPath.of([path.slice(path.length - self.max_length, path.length)])
-        return _TokenRequest(index, path, targets, key)
+        return TokenRequest(index, path, targets, key)
 
-    def _scores(self, jobs: Sequence[_TokenRequest], done: _Done) -> Answers:
+    def _scores(self, jobs: Sequence[TokenRequest], done: Done) -> Answers:
         def take(index: int, result: LogLikelihood) -> None:
             if jobs[index].key is not None:  # None in lm-eval's rolling log-likelihoods
                 self.cache_hook.add_partial("loglikelihood", jobs[index].key, result)
@@ -184,13 +151,13 @@ class PrefixLM(HFLM):
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
         """Generate, with what follows one prefix together."""
-        make_answers = functools.partial(_Generation, self)
+        make_answers = functools.partial(GeneratedAnswers, self)
         return self._run(self._grouped(requests), self._job_of_prompt, make_answers, disable_tqdm)
 
     def _budget(self, arguments: dict[str, Any]) -> int:
         return int(normalize_gen_kwargs(dict(arguments), self.max_gen_toks)["max_gen_toks"])
 
-    def _job_of_prompt(self, index: int, request: Instance) -> _TokenRequest:
+    def _job_of_prompt(self, index: int, request: Instance) -> TokenRequest:
         context, arguments = request.args
         if isinstance(context, chat.PromptRef):
             prompt = self._prompts.encode(context)
@@ -205,9 +172,9 @@ class PrefixLM(HFLM):
         if prompt.length > room:
             _log.warning("cutting %d tokens from the left", prompt.length - room)
             prompt = TokenPath.of([prompt.slice(prompt.length - room, prompt.length)])
-        return _TokenRequest(index, prompt, np.empty(0, np.int32), request.args, self._budget(arguments))
+        return TokenRequest(index, prompt, np.empty(0, np.int32), request.args, self._budget(arguments))
 
-    def generated(self, job: _TokenRequest, **options: Any) -> list[int]:
+    def generated(self, job: TokenRequest, **options: Any) -> list[int]:
         """Return the tokens that transformers' `generate` adds to a prompt."""
         kwargs, until = self._generation_arguments(job)
         ids = torch.as_tensor(job.path.slice(0, job.path.length), dtype=torch.long, device=self.device)[None]
@@ -222,13 +189,13 @@ class PrefixLM(HFLM):
         )
         return output[0, job.path.length :].tolist()  # type: ignore[no-any-return]
 
-    def _generation_arguments(self, job: _TokenRequest) -> tuple[dict[str, Any], list[str]]:
+    def _generation_arguments(self, job: TokenRequest) -> tuple[dict[str, Any], list[str]]:
         """Return the arguments for one prompt, and the texts that end its answer."""
         kwargs = normalize_gen_kwargs(dict(job.key[1]), self.max_gen_toks)
         eos = self.tok_decode(self.eot_token_id, skip_special_tokens=False)
         return kwargs, handle_stop_sequences(kwargs.pop("until", None), eos=eos)
 
-    def finished_text(self, job: _TokenRequest, tokens: list[int]) -> str:
+    def finished_text(self, job: TokenRequest, tokens: list[int]) -> str:
         """Return the answer that some tokens are."""
         until = self._generation_arguments(job)[1]
         end = self.think_end_token
@@ -258,8 +225,8 @@ class PrefixLM(HFLM):
     def _run(
         self,
         groups: Sequence[Sequence[tuple[int, Any]]],
-        make_job: Callable[[int, Any], _TokenRequest],
-        make_answers: Callable[[Sequence[_TokenRequest], _Done], Answers],
+        make_job: Callable[[int, Any], TokenRequest],
+        make_answers: Callable[[Sequence[TokenRequest], Done], Answers],
         quiet: bool,
     ) -> list[Any]:
         """Answer all requests, group by group.
@@ -268,10 +235,11 @@ class PrefixLM(HFLM):
         since holding the tokens of all groups would take the memory that groups are there to save.
         """
         limits = limits_of(self.model, self._packing, self.pack, self.prefill_chunk, self.max_length)
-        cost, trees = Cost(), []
-        for jobs, root, count in _trees(groups, make_job):
+        cost = Cost()
+        trees: list[tuple[list[TokenRequest], Segment, int]] = []  # kept if it is only one
+        for jobs, root, count in trees_of(groups, make_job):
             cost.add(root, [job.path.length for job in jobs], count, limits, self.prefill_chunk)
-            trees = [*trees, (jobs, root, count)][-1:] if cost.groups == count else []
+            trees = [(jobs, root, count)] if cost.groups == count else []
         quiet = quiet or self.rank != 0
         if not quiet:
             self._tell(cost, groups, limits)
@@ -284,9 +252,9 @@ class PrefixLM(HFLM):
             tqdm(total=cost.forward, unit="tok", unit_scale=True, disable=quiet) as bar,
         ):
             walk = Walk(cache, limits, self.prefill_chunk, bar.update)
-            for jobs, root, _ in trees or _trees(groups, make_job):
+            for jobs, root, _ in trees or trees_of(groups, make_job):
 
-                def done(index: int, result: Any, jobs: Sequence[_TokenRequest] = jobs) -> None:
+                def done(index: int, result: Any, jobs: Sequence[TokenRequest] = jobs) -> None:
                     results[jobs[index].index] = result
                     if len(results) == 1 and not quiet and bar.n:
                         seconds = (time.monotonic() - begin) * cost.forward / bar.n
@@ -313,70 +281,3 @@ def _questions(groups: Sequence[Sequence[tuple[int, Any]]]) -> str:
     prompts = [request.args[0] for group in groups for _, request in group if isinstance(request, Instance)]
     refs = {prompt for prompt in prompts if isinstance(prompt, chat.PromptRef)}
     return f"{len(refs):,} questions, {len({ref.group for ref in refs}):,} contexts; " if refs else ""
-
-
-def _trees(
-    groups: Sequence[Sequence[tuple[int, Any]]], make_job: Callable[[int, Any], _TokenRequest]
-) -> Iterator[tuple[list[_TokenRequest], Segment, int]]:
-    """Yield the requests of some groups, small ones together, their tree, and how many groups these are."""
-    jobs: list[_TokenRequest] = []
-    count = held = 0
-    for group in groups:
-        # The longest history comes first: the tokens of its pieces are checked, and the others are made of them.
-        own = [make_job(index, request) for index, request in reversed(group)]
-        size = sum({id(part): len(part) for job in own for part in job.path.parts}.values())
-        if jobs and held + size > _HELD_TOKENS:
-            yield jobs, _tree(jobs), count
-            jobs, count, held = [], 0, 0
-        jobs, count, held = jobs + own, count + 1, held + size
-    if count:
-        yield jobs, _tree(jobs), count
-
-
-def _tree(jobs: Sequence[_TokenRequest]) -> Segment:
-    return grow_tree([Request(job.path, job.first, job.room) for job in jobs])
-
-
-class _Generation:
-    """Answers to prompts."""
-
-    def __init__(self, lm: PrefixLM, jobs: Sequence[_TokenRequest], done: _Done) -> None:
-        self._lm = lm
-        self._jobs = jobs
-        self._done = done
-
-    def take(self, *_: Any) -> None:
-        """Never called: generation asks for no outputs but in packs."""
-        raise NotImplementedError
-
-    def generate(self, cache: LiveCache, pack: Pack) -> bool:
-        """Generate after the prompts of a pack; return whether that can be done for all of them together."""
-        ends = [segment.asks[0].request for branch in pack.branches for segment in branch.walk() if not segment.children]
-        if pack.size == 1:
-            self._alone(cache, ends[0])
-            return True
-        speakers = {}
-        for index in ends:
-            speaker = prepare(self._lm.model, functools.partial(self._lm.generated, self._jobs[index]))
-            if speaker is None:
-                return False
-            speakers[index] = speaker
-        decode(cache, pack, speakers)
-        for index, speaker in speakers.items():
-            self._finish(index, speaker.ids[0, self._jobs[index].path.length :].tolist())
-        return True
-
-    def _alone(self, cache: LiveCache, index: int) -> None:
-        job = self._jobs[index]
-        cache.snapshot()
-        # Beams would each need a cache of their own.
-        beams = job.key[1].get("num_beams", 1) > 1
-        tokens = self._lm.generated(job, **({} if beams else {cache.argument: cache.cache}))
-        cache.moved(job.path.length + len(tokens))
-        self._finish(index, tokens)
-
-    def _finish(self, index: int, tokens: list[int]) -> None:
-        job = self._jobs[index]
-        text = self._lm.finished_text(job, tokens)
-        self._lm.cache_hook.add_partial("generate_until", job.key, text)
-        self._done(index, text)

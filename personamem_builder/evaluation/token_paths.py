@@ -74,7 +74,8 @@ def common_prefix(a: TokenPath, b: TokenPath) -> int:
 
 def sorted_order(paths: Sequence[TokenPath]) -> list[int]:
     """Return the indices of paths in the order of their tokens, a path before those that go on from it."""
-    return sorted(range(len(paths)), key=functools.cmp_to_key(lambda a, b: _compare(paths[a], paths[b])))
+    by_tokens = functools.cmp_to_key(_compare)
+    return sorted(range(len(paths)), key=lambda index: by_tokens(paths[index]))
 
 
 def _compare(a: TokenPath, b: TokenPath) -> int:

@@ -93,9 +93,7 @@ class Walk:
         if shared < position:  # what was here gave way to parts of a pack
             self._extend(path, position)
 
-    def _extend(
-        self, path: TokenPath, end: int, asks: Sequence[Ask] = (), answers: Answers | None = None
-    ) -> None:
+    def _extend(self, path: TokenPath, end: int, asks: Sequence[Ask] = (), answers: Answers | None = None) -> None:
         while self._cache.length < end:
             begin = self._cache.length
             stop = min(end, begin + self._chunk)
@@ -115,7 +113,9 @@ class Walk:
                 self._progress(step.size)
             return done
         layout = lay_out(step.branches)
-        placed = [(ask, begin + ask.first - segment.start) for segment, begin in layout.rows.items() for ask in segment.asks]
+        placed = [
+            (ask, begin + ask.first - segment.start) for segment, begin in layout.rows.items() for ask in segment.asks
+        ]
         rows = _rows(placed, len(layout.tokens))
         with self._cache.branching() as branching:
             sees = torch.as_tensor(layout.sees)
