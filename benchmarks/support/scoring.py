@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from personamem_builder.evaluation import chat
-from personamem_builder.evaluation.passes import Cost, Limits
+from personamem_builder.evaluation.passes import Cost, Limits, Pack, plan_passes
 from personamem_builder.evaluation.token_paths import TokenPath, Tokens, common_prefix, sorted_order
 from personamem_builder.evaluation.token_tree import Request, grow_tree
 
@@ -67,18 +67,28 @@ class Question:
 
 @dataclass
 class Count:
-    """Tokens that a split takes: stock `hf`, the distinct prefixes, and `hf-prefix`."""
+    """Tokens that a split takes: stock `hf`, the distinct prefixes, and `hf-prefix`.
+
+    Attributes:
+        questions: Number of questions.
+        passes: Forward passes of `hf-prefix` but those that only take the cache along a history.
+    """
 
     hf: int = 0
     bound: int = 0
     prefix: int = 0
+    questions: int = 0
+    passes: int = 0
 
     def add(self, group: Sequence[Question]) -> None:
         """Add questions that share nothing with those added before."""
         requests = [request for question in group for request in question.requests()]
         paths = [request.path for request in requests]
-        cost = Cost()
-        cost.add(grow_tree(requests), [path.length for path in paths], 1, Limits(PACK), PREFILL_CHUNK)
+        cost, root = Cost(), grow_tree(requests)
+        cost.add(root, [path.length for path in paths], 1, Limits(PACK), PREFILL_CHUNK)
+        steps = plan_passes(root.path, 0, root.children, Limits(PACK))
+        self.questions += len(group)
+        self.passes += sum(isinstance(step, Pack) or bool(step.asks) for step in steps)
         self.hf += sum(question.alone() for question in group)
         self.bound += distinct_prefixes(paths)
         self.prefix += cost.forward
