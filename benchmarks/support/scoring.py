@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from personamem_builder.evaluation import chat
-from personamem_builder.evaluation.passes import Cost, Limits, Pack, plan_passes
+from personamem_builder.evaluation.passes import Limits, Pack, plan_passes
 from personamem_builder.evaluation.token_paths import TokenPath, Tokens, common_prefix, sorted_order
 from personamem_builder.evaluation.token_tree import Request, grow_tree
 
@@ -22,8 +22,8 @@ VOCABULARY = 200_100
 """Token ids that a workload uses: those of `o200k_base`, then two for the start and the end of a message."""
 _START, _END = VOCABULARY - 2, VOCABULARY - 1
 
-PACK, PREFILL_CHUNK = 512, 2048
-"""Most tokens of a packed pass and of any pass by default, on a CPU."""
+PACK = 768
+"""Most tokens of a packed pass by default, on a CPU."""
 
 OFFICIAL_SIZES = {"32k": (589, 37, 29_000), "128k": (2727, 60, 128_000), "1M": (2674, 31, 1_000_000)}
 """Questions, contexts and the tokens of the longest context of each official split."""
@@ -84,14 +84,14 @@ class Count:
         """Add questions that share nothing with those added before."""
         requests = [request for question in group for request in question.requests()]
         paths = [request.path for request in requests]
-        cost, root = Cost(), grow_tree(requests)
-        cost.add(root, [path.length for path in paths], 1, Limits(PACK), PREFILL_CHUNK)
-        steps = plan_passes(root.path, 0, root.children, Limits(PACK))
+        root = grow_tree(requests)
+        for step in plan_passes(root.path, 0, root.children, Limits(PACK)):
+            packed = isinstance(step, Pack)
+            self.prefix += step.size if packed else step.end - step.start
+            self.passes += packed or bool(step.asks)
         self.questions += len(group)
-        self.passes += sum(isinstance(step, Pack) or bool(step.asks) for step in steps)
         self.hf += sum(question.alone() for question in group)
         self.bound += distinct_prefixes(paths)
-        self.prefix += cost.forward
 
 
 def distinct_prefixes(paths: Sequence[TokenPath]) -> int:

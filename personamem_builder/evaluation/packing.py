@@ -19,7 +19,7 @@ from personamem_builder.evaluation.token_tree import Request, grow_tree
 from personamem_builder.evaluation.tree_mask import lay_out
 
 _MOST_TOKENS: Final = 2048
-_MOST_TOKENS_ON_CPU: Final = 512
+_MOST_TOKENS_ON_CPU: Final = 768
 """Of a pass by default: beyond, what is computed and masked, of other branches, outweighs what a larger pass saves."""
 _MOST_ANSWERS: Final = 16
 """Generated together: each step also reads, masked, what the others have said."""

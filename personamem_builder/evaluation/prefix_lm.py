@@ -46,7 +46,7 @@ class PrefixLM(HFLM):
         pretrained: As for `hf`.
         prefill_chunk: Most tokens of one forward pass; less needs less memory.
         pack: Most tokens of several branches in one pass; 1 runs each by itself. By default what the free memory
-            allows, up to 512 on a CPU and 2,048 elsewhere.
+            allows, up to 768 on a CPU and 2,048 elsewhere.
         **kwargs: As for `hf`.
 
     Raises:

@@ -50,15 +50,13 @@ class TokenPath:
 
 def common_prefix(a: TokenPath, b: TokenPath) -> int:
     """Return the number of tokens that two paths share at their start."""
-    shared = 0
-    i = j = 0  # parts
+    # Mostly the same objects in the same places.
+    pairs = zip(a.parts, b.parts, strict=False)
+    i = j = next((n for n, (x, y) in enumerate(pairs) if x is not y), min(len(a.parts), len(b.parts)))
+    shared = sum(map(len, a.parts[:i]))
     at_i = at_j = 0  # positions in them
     while i < len(a.parts) and j < len(b.parts):
         x, y = a.parts[i], b.parts[j]
-        if at_i == at_j == 0 and x is y:
-            shared += len(x)
-            i, j = i + 1, j + 1
-            continue
         n = min(len(x) - at_i, len(y) - at_j)
         differ = np.flatnonzero(x[at_i : at_i + n] != y[at_j : at_j + n])
         if len(differ):
