@@ -49,7 +49,8 @@ def prepare(model: Any, generate: Callable[..., Any]) -> Speaker | None:
         model: A transformers model.
         generate: Calls its `generate` for one prompt, with the arguments that it gets and its own.
     """
-    parameter = inspect.signature(model.generate).parameters.get("custom_generate")
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    parameter = inspect.signature(base.generate).parameters.get("custom_generate")
     if parameter is None or "Callable" not in str(parameter.annotation):
         return None
     found: list[Speaker] = []

@@ -217,7 +217,7 @@ def test_questions_that_are_close_share_a_pass_where_the_cache_can_go_back() -> 
     assert isinstance(steps[1], Pack)
     assert steps[1].size == 150 + 3 * (10 + 4 * 9)
     for forgets, packs in ((False, 2), (True, 3)):
-        steps = passes(questions([2000, 2100, 2150]), Limits(128, forgets=forgets))
+        steps = passes(questions([2000, 2200, 4000]), Limits(100, forgets=forgets))
         assert sum(isinstance(step, Pack) for step in steps) == packs
 
 

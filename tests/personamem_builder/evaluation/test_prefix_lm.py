@@ -485,9 +485,10 @@ def test_a_pack_that_is_no_number_of_tokens_is_refused(llama: Any, tokenizer: An
 GREEDY = {"until": [], "max_gen_toks": 8, "do_sample": False}
 
 
-def test_greedy_generation_is_that_of_hf(network: Any, tokenizer: Any, asked: list[Asked]) -> None:
+@pytest.mark.parametrize("pack", [None, 1, 40])
+def test_greedy_generation_is_that_of_hf(network: Any, tokenizer: Any, asked: list[Asked], pack: int | None) -> None:
     """Several prompts, one of them twice: after each one the cache goes back to what was there before it."""
-    reference, lm = stock(network, tokenizer), ours(network, tokenizer, prefill_chunk=100)
+    reference, lm = stock(network, tokenizer), ours(network, tokenizer, prefill_chunk=100, pack=pack)
     prompts = [(messages, GREEDY) for messages, _ in [*asked[::4], asked[8]]]
     texts = as_text(reference, prompts)
     expected = generate(reference, texts)
