@@ -22,7 +22,7 @@ def memory() -> None:
     "--system",
     default="bm25",
     show_default=True,
-    help="bm25, dense, mem0, http, one of an installed package, or module:Class; or a control: "
+    help="bm25, dense, mem0, http, arena:http://…, one of an installed package, or module:Class; or a control: "
     "none, full, oracle, wrong-user, recent.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the system (repeatable).")
@@ -33,6 +33,7 @@ def memory() -> None:
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the results there. [default: the cache]"
 )
 @click.option("--timeout", default=600.0, show_default=True, help="Seconds that one session, or one query, may take.")
+@click.option("--send-options", is_flag=True, help="Send the options with each search (arena); marks the run TAINTED.")
 @workers_option("Histories to walk at a time, each in a process of its own.")
 @click.option(
     "--answer",
@@ -48,6 +49,7 @@ def run(
     k: int,
     out: Path | None,
     timeout: float,
+    send_options: bool,
     workers: int,
     answer: str | None,
     as_json: bool,
@@ -67,7 +69,7 @@ def run(
     reader: Reader | None = None
     if answer:
         from personamem_builder.audit.memory_reader import read_with_rules as reader
-    given = _settings(settings)
+    given = _settings(settings) | ({"send_options": True} if send_options else {})
     if workers > 1 and not can_be_parallel(system, given):
         note(f"{system} keeps one user at a time, so histories are walked one after the other: see docs/memory.md")
         workers = 1

@@ -20,7 +20,7 @@ from personamem_builder.memory.measures import (
     store_measures,
 )
 from personamem_builder.memory.parallel import MakePool
-from personamem_builder.memory.registry import find_system
+from personamem_builder.memory.registry import find_system, without_url
 from personamem_builder.memory.runner import MAX_TIMEOUT, check_k, read_split, run_memory
 from personamem_builder.memory.store import MemoryStore, StoredRun, opened_store
 from personamem_builder.memory.summary import of_store, summarise
@@ -71,6 +71,7 @@ def benchmark(
     check_k(k)
     source = resolve_data(data, splits=[split])
     split_folder(source, split)
+    name, settings = without_url(name, settings)
     control = CONTROLS.get(name)
     metadata: dict[str, Any] = {"data": str(source.folder), "memory": name}
     if control is not None and control.is_measured:

@@ -19,11 +19,15 @@ ENTRY_POINTS: Final = "personamem.memory"
 """The group in which a package names its systems: `NAME = "MODULE:CLASS"`."""
 
 _BUILT_IN: Final = {
+    "arena": "personamem_builder.memory.arena:ArenaMemory",
     "bm25": "personamem_builder.memory.bm25:Bm25",
     "dense": "personamem_builder.memory.dense:Dense",
     "http": "personamem_builder.memory.http:HttpMemory",
     "mem0": "personamem_builder.memory.mem0:Mem0",
 }
+
+_AT_URL: Final = ("arena:http://", "arena:https://")
+"""How a name begins that is a system and the address of its server."""
 
 _METHODS: Final = {"reset": 0, "add_session": 1, "search": 2}
 """What a system must have, and with how many arguments each is called."""
@@ -95,18 +99,28 @@ def known_systems() -> list[str]:
     return sorted({*_BUILT_IN, *entry_points(group=ENTRY_POINTS).names})
 
 
+def without_url(name: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name and settings of a system that may be named with its address: `arena:http://…`."""
+    if not name.startswith(_AT_URL):
+        return name, dict(settings)
+    system, _, url = name.partition(":")
+    return system, {"url": url, **settings}
+
+
 def find_system(name: str, settings: Mapping[str, Any] | None = None) -> SystemSpec:
     """Find a memory system by one of `known_systems()` or as `module:Class`, with arguments of its class as settings.
+
+    A server may be named with its address, as `arena:http://127.0.0.1:8000`, in place of a setting `url`.
 
     Raises:
         UserError: There is no such system, it lacks a method, or has no such setting.
     """
+    name, given = without_url(name, settings or {})
     cls = _find_class(name)
     if not isinstance(cls, type):
         raise UserError(f"the memory system {name} is no class", "name a class with reset, add_session and search")
     for method, arguments in _METHODS.items():
         _check_method(name, cls, method, arguments)
-    given = dict(settings or {})
     _check_settings(name, cls, given)
     return SystemSpec(name, given, cls)
 

@@ -13,7 +13,7 @@ from personamem_builder.dataset.folder import context_files
 from personamem_builder.dataset.locate import DataSource
 from personamem_builder.memory.controls import History
 from personamem_builder.memory.measures import retrievals_in_store, store_measures
-from personamem_builder.memory.registry import SystemSpec, find_system
+from personamem_builder.memory.registry import SystemSpec, find_system, without_url
 from personamem_builder.memory.runner import DEFAULT_K, check_k, run_memory
 from personamem_builder.memory.store import MemoryStore
 from personamem_builder.memory.summary import ALL, summarise
@@ -37,6 +37,7 @@ class RetrievedMemories:
     reads_whole_contexts = True  # a memory system is shown the dates of sessions too
 
     def __init__(self, name: str, settings: Mapping[str, Any], k: Any, store: str | None, source: DataSource) -> None:
+        name, settings = without_url(name, settings)
         self.name = name
         self._source = source
         self._spec: SystemSpec | None = None

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from personamem_builder.memory.comparison import MeasureDifference
+from personamem_builder.memory.firewall import OPTIONS_SHOWN
 from personamem_builder.memory.measures import (
     DISTANCES,
     Measure,
@@ -118,12 +119,18 @@ def _remarks(summary: Mapping[str, Any]) -> list[str]:
     if summary.get("faults"):
         remarks.append("put right: " + ", ".join(f"{name} {count}" for name, count in summary["faults"].items()))
     if summary.get("tainted"):
-        question, kind, text = summary["taint"][0]
-        remarks.append(
-            f"TAINTED: the memories of {summary['tainted']} questions hold what the history does not and the key does, "
-            f"such as, for question {question}, of its {kind}: {text!r}"
-        )
+        remarks.append(_taint(summary))
     return ["\n".join(remarks)] if remarks else []
+
+
+def _taint(summary: Mapping[str, Any]) -> str:
+    question, kind, text = summary["taint"][0]
+    if kind == OPTIONS_SHOWN:
+        return f"TAINTED: the system was shown the options of {summary['tainted']} questions before it searched"
+    return (
+        f"TAINTED: the memories of {summary['tainted']} questions hold what the history does not and the key does, "
+        f"such as, for question {question}, of its {kind}: {text!r}"
+    )
 
 
 def comparison_to_text(first: str, second: str, lines: Sequence[MeasureDifference]) -> str:
