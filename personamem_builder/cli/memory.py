@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from generation.errors import UserError
 from personamem_builder.cli.options import PATH, data_option, json_option, note, workers_option
+
+budget_option: Final = click.option(
+    "--budget-tokens",
+    "budget",
+    type=int,
+    help="The most tokens of what is found that go before the model: the best first, the last one cut.",
+)
 
 
 @click.group()
@@ -33,6 +40,7 @@ def memory() -> None:
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the results there. [default: the cache]"
 )
 @click.option("--timeout", default=600.0, show_default=True, help="Seconds that one session, or one query, may take.")
+@budget_option
 @click.option("--send-options", is_flag=True, help="Send the options with each search (arena); marks the run TAINTED.")
 @workers_option("Histories to walk at a time, each in a process of its own.")
 @click.option(
@@ -49,6 +57,7 @@ def run(
     k: int,
     out: Path | None,
     timeout: float,
+    budget: int | None,
     send_options: bool,
     workers: int,
     answer: str | None,
@@ -74,7 +83,7 @@ def run(
         note(f"{system} keeps one user at a time, so histories are walked one after the other: see docs/memory.md")
         workers = 1
     summary, metadata = benchmark(
-        data, split, system, given, k, out=out, timeout=timeout, reader=reader, workers=workers
+        data, split, system, given, k, out=out, timeout=timeout, budget=budget, reader=reader, workers=workers
     )
     click.echo(json.dumps(summary, indent=2, ensure_ascii=False) if as_json else to_text(summary))
     if "store" in summary:
@@ -94,8 +103,9 @@ def run(
 @click.argument("first", metavar="A", type=PATH)
 @click.argument("second", metavar="B", type=PATH)
 @data_option
+@budget_option
 @json_option()
-def compare(first: Path, second: Path, data: str | None, as_json: bool) -> None:
+def compare(first: Path, second: Path, data: str | None, budget: int | None, as_json: bool) -> None:
     """Compare what two systems found: A and B are folders of `personamem memory run --out`.
 
     A difference is that of the questions which both were asked, with a 95 % interval clustered by persona.
@@ -107,12 +117,12 @@ def compare(first: Path, second: Path, data: str | None, as_json: bool) -> None:
     from personamem_builder.memory.comparison import compare_stores
     from personamem_builder.memory.summary import comparison_to_text
 
-    stores, differences = compare_stores(first, second, data)
+    stores, differences = compare_stores(first, second, data, budget)
     if as_json:
         shown = {"first": str(first), "second": str(second), "measures": [line._asdict() for line in differences]}
         click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
         return
-    click.echo(comparison_to_text(stores[0].title, stores[1].title, differences))
+    click.echo(comparison_to_text(stores, differences))
     for store in stores:
         if store.tainted:
             click.echo(f"TAINTED: {store.folder}, {len(store.tainted)} questions; see `personamem memory run`")
