@@ -128,6 +128,36 @@ def compare(first: Path, second: Path, data: str | None, budget: int | None, as_
             click.echo(f"TAINTED: {store.folder}, {len(store.tainted)} questions; see `personamem memory run`")
 
 
+@memory.command(short_help="Check whether a memory system does what the benchmark takes for granted.")
+@click.argument("system", metavar="SYSTEM")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the system (repeatable).")
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
+@json_option()
+def check(system: str, settings: tuple[str, ...], timeout: float, as_json: bool) -> None:
+    """Show a memory system made-up users, and report whether it does what the benchmark takes for granted.
+
+    SYSTEM is as in `personamem memory run --system`. Checked are the order of what it is shown, isolation of users,
+    leaks, forgetting, persistence, a crash, odd texts and time limits. Exit status 1 where a check failed.
+
+    personamem memory check my_memory:LastWords
+    """
+    import json
+
+    from personamem_builder.memory.conformance import check_system
+    from personamem_builder.text_table import text_table
+
+    verdicts = check_system(system, _settings(settings), timeout)
+    if as_json:
+        click.echo(json.dumps([verdict._asdict() for verdict in verdicts], indent=2, ensure_ascii=False))
+    else:
+        click.echo(text_table([["check", "result", "what was found"], *map(list, verdicts)], "lll", ruled=True))
+    if failed := [verdict.check for verdict in verdicts if verdict.status == "FAILED"]:
+        raise UserError(
+            f"{system} failed {len(failed)} of {len(verdicts)} checks: {', '.join(failed)}",
+            "docs/memory.md says what each checks",
+        )
+
+
 def _settings(given: Sequence[str]) -> dict[str, Any]:
     from generation.yaml_reading import parse_yaml
 

@@ -77,6 +77,7 @@ class ArenaMemory:
     """
 
     version = 1
+    takes_in_once = True
 
     def __init__(
         self, url: str, auth: Auth = "Bearer", timeout: float = 180.0, send_options: bool = False, label: str = ""
@@ -202,8 +203,9 @@ class ArenaMemory:
             {"role": "assistant", "content": f"{word} is a fine name for a boat."},
         ]
         self._add(_new_user(), "session-0", 0, told)
-        found = self._ask(_new_user(), "What is my boat called?", 10, None)
-        if any(word in item.content.lower() for item in found.data):
+        # A question would find what other users said of their boats before that.
+        found = self._ask(_new_user(), word, 10, None)
+        if any(word in item.content.lower() and item.content.strip() != word for item in found.data):
             raise MemoryFault(
                 f"{self._server.url}: the server gives one user what another said: no result would mean anything",
                 "have it keep users apart by user_id",

@@ -70,6 +70,7 @@ class HttpMemory:
     """
 
     version = API_VERSION
+    takes_in_once = True
 
     def __init__(self, url: str, timeout: float = 60.0, label: str = "") -> None:
         self._server = JsonServer(url, timeout, "docs/memory_http.md")
