@@ -29,8 +29,8 @@ def memory() -> None:
     "--system",
     default="bm25",
     show_default=True,
-    help="bm25, dense, mem0, http, arena:http://…, one of an installed package, or module:Class; or a control: "
-    "none, full, oracle, wrong-user, recent.",
+    help="bm25, dense, hybrid, summaries, mem0, http, arena:http://…, one of an installed package, or module:Class; "
+    "or a control: none, full, oracle, wrong-user, recent.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the system (repeatable).")
 @data_option

@@ -22,8 +22,10 @@ _BUILT_IN: Final = {
     "arena": "personamem_builder.memory.arena:ArenaMemory",
     "bm25": "personamem_builder.memory.bm25:Bm25",
     "dense": "personamem_builder.memory.dense:Dense",
+    "hybrid": "personamem_builder.memory.hybrid:Hybrid",
     "http": "personamem_builder.memory.http:HttpMemory",
     "mem0": "personamem_builder.memory.mem0:Mem0",
+    "summaries": "personamem_builder.memory.summaries:Summaries",
 }
 
 _AT_URL: Final = ("arena:http://", "arena:https://")
@@ -55,7 +57,7 @@ class SystemSpec(NamedTuple):
             raise
         except ModuleNotFoundError as error:
             raise UserError(
-                f"the memory system {self.name} needs {error.name}, which is not installed", _install_line(self.name)
+                f"the memory system {self.name} needs {error.name}, which is not installed", _install_line(error.name)
             ) from error
         except Exception as error:
             raise UserError(
@@ -145,7 +147,7 @@ def _find_class(name: str) -> Any:
                 "name one that can be imported: put its folder on PYTHONPATH, or install its package",
             ) from error
         raise UserError(
-            f"the memory system {name} needs {error.name}, which is not installed", _install_line(name)
+            f"the memory system {name} needs {error.name}, which is not installed", _install_line(error.name)
         ) from error
     except AttributeError as error:
         raise UserError(
@@ -153,8 +155,8 @@ def _find_class(name: str) -> Any:
         ) from error
 
 
-def _install_line(name: str) -> str:
-    extra = {"bm25": "memory", "dense": "dense", "mem0": "mem0"}.get(name)
+def _install_line(module: str | None) -> str:
+    extra = {"bm25s": "memory", "sentence_transformers": "dense", "mem0": "mem0"}.get(module or "")
     return install_hint(extra) if extra else "install what the system asks for"
 
 
