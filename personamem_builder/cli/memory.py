@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from generation.errors import UserError
-from personamem_builder.cli.options import PATH, data_option, json_option, note, workers_option
+from personamem_builder.cli.options import PATH, data_option, json_option, next_step, note, workers_option
 
 budget_option: Final = click.option(
     "--budget-tokens",
@@ -126,6 +126,23 @@ def compare(first: Path, second: Path, data: str | None, budget: int | None, as_
     for store in stores:
         if store.tainted:
             click.echo(f"TAINTED: {store.folder}, {len(store.tainted)} questions; see `personamem memory run`")
+
+
+@memory.command(short_help="Install a memory system into an environment of its own.")
+@click.argument("name")
+@click.option("--local-embedder", is_flag=True, help="Also install what embeddings on this machine need.")
+def setup(name: str, local_embedder: bool) -> None:
+    """Install a memory system, pinned, into an environment of its own in the cache.
+
+    NAME is mem0, a-mem, langmem or graphiti; `--system NAME` then starts and ends it.
+
+    personamem memory setup langmem
+    """
+    from personamem_builder.memory.isolated.environments import isolated_systems, set_up
+
+    python = set_up(name, local_embedder=local_embedder)
+    click.echo(f"{name} ({', '.join(isolated_systems()[name].requires)}) is in {python.parents[1]}")
+    next_step(f"personamem memory run --system {name} --set model=… --set base_url=…")
 
 
 @memory.command(short_help="Check whether a memory system does what the benchmark takes for granted.")

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
 from generation.resources import install_hint
+from personamem_builder.memory.isolated.environments import isolated_systems
+from personamem_builder.memory.isolated.system import isolated_class
 from personamem_builder.memory.system import MemorySystem
 
 ENTRY_POINTS: Final = "personamem.memory"
@@ -98,7 +100,7 @@ class SystemSpec(NamedTuple):
 
 def known_systems() -> list[str]:
     """Return the names of the built-in systems and of those that installed packages name."""
-    return sorted({*_BUILT_IN, *entry_points(group=ENTRY_POINTS).names})
+    return sorted({*_BUILT_IN, *isolated_systems(), *entry_points(group=ENTRY_POINTS).names})
 
 
 def without_url(name: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -128,6 +130,8 @@ def find_system(name: str, settings: Mapping[str, Any] | None = None) -> SystemS
 
 
 def _find_class(name: str) -> Any:
+    if (isolated := isolated_class(name)) is not None:
+        return isolated
     target = _BUILT_IN.get(name)
     if target is None:
         found = [entry.value for entry in entry_points(group=ENTRY_POINTS) if entry.name == name]
