@@ -11,6 +11,7 @@ its own public API, with a language model and an embedding model that follow rul
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from support.measure import argument_parser, print_table
 from support.scripted_llm import scripted_models
@@ -20,6 +21,7 @@ def main() -> None:
     """Check and print."""
     parser = argument_parser(__doc__)
     parser.add_argument("systems", nargs="*", help="only these")
+    parser.add_argument("--embedder", help="a folder of a model of sentence-transformers in place of the one by rule")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds that one call may take (120)")
     args = parser.parse_args()
     from personamem_builder.memory.conformance import check_system
@@ -31,7 +33,8 @@ def main() -> None:
             if python_of(name) is None:
                 print(f"{name}: not set up")
                 continue
-            settings = {"model": "m", "base_url": url, "embedder": "e", "embedder_url": url, "timeout": args.timeout}
+            settings: dict[str, Any] = {"model": "m", "base_url": url, "timeout": args.timeout}
+            settings |= {"embedder": args.embedder} if args.embedder else {"embedder": "e", "embedder_url": url}
             verdicts = check_system(name, settings, args.timeout)
             print_table(name, ["check", "result", "what was found"], [list(verdict) for verdict in verdicts])
             figures[name] = [verdict._asdict() for verdict in verdicts]

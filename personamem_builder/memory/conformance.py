@@ -201,7 +201,8 @@ def _unicode(lab: Lab) -> str:
     with lab.trial(odd, next_one) as trial:
         for query in ODD_QUERIES:
             trial.search(query, is_strict=False)
-        is_found = _holds(trial.search(_ONE.facts[1].question), [_ONE.facts[1].word])
+        # Halves of characters may come back mended, and then stand for no message.
+        is_found = _holds(trial.search(_ONE.facts[1].question, is_strict=False), [_ONE.facts[1].word])
     if lab.sure_of(1) and not is_found:
         raise Failure("after texts of other scripts, control characters and long words it finds nothing any more")
     return "other scripts, control characters, empty and long texts do no harm"

@@ -136,7 +136,8 @@ def count_openai_calls(usage: Counter[str]) -> None:
 
 def end_with_parent() -> None:
     """End when the input ends: whoever started this process holds the other end of it."""
-    sys.stdin.buffer.read()
+    while os.read(0, 1024):  # not through `sys.stdin`, whose lock would be held when the interpreter ends
+        pass
     os._exit(0)
 
 
