@@ -86,6 +86,18 @@ def _filled(schema: dict[str, Any], defs: dict[str, Any], prompt: str) -> Any:
     if schema.get("enum"):
         return schema["enum"][0]
     kind = schema.get("type")
+    if kind == "array" and "$ref" in (
+        items := schema.get("items", {})
+    ):  # a graph, of entities and what is said of them
+        fields = defs[items["$ref"].rpartition("/")[2]]["properties"]
+        now = re.search(r"<CURRENT[ _]MESSAGE>(.*?)</CURRENT", prompt, re.DOTALL)
+        told = [(max(re.findall(r"\w+", fact), key=len), fact) for fact in facts_in(now[1] if now else "")]
+        empty = {key: _filled(value, defs, prompt) for key, value in fields.items()}
+        if "fact" in fields:
+            ends = [{"source_entity_name": "User", "target_entity_name": name, "fact": fact} for name, fact in told]
+            return [{**empty, **one, "relation_type": "SAID"} for one in ends]
+        if "entity_type_id" in fields:
+            return [{**empty, "name": name} for name in dict.fromkeys(["User", *(name for name, _ in told)])]
     if kind == "object":
         return {key: _filled(value, defs, prompt) for key, value in schema.get("properties", {}).items()}
     return {"array": [], "boolean": False, "integer": 0, "number": 0.0}.get(str(kind), "")

@@ -20,6 +20,7 @@ class Adapter:
         self._folder = Path(folder)
         self._users = 0
         self._graph: Any = None
+        self._local: Any = None
         self._loop = asyncio.new_event_loop()
 
     def reset(self) -> None:
@@ -49,13 +50,18 @@ class Adapter:
         key = os.environ.get("OPENAI_API_KEY") or "none"
         model, given = self._settings["model"], self._settings
         config = LLMConfig(api_key=key, model=model, small_model=model, base_url=given["base_url"], temperature=0.0)
-        embedder = OpenAIEmbedderConfig(api_key=key, base_url=given["embedder_url"], embedding_model=given["embedder"])
+        if given["embedder_url"]:
+            known = {"api_key": key, "base_url": given["embedder_url"], "embedding_model": given["embedder"]}
+            embedder: Any = OpenAIEmbedder(OpenAIEmbedderConfig(**known))
+        else:
+            self._local = self._local or _local_embedder(given["embedder"])
+            embedder = self._local
         driver = KuzuDriver(str(self._folder / f"graph{self._users}"))
         driver._database = GROUP  # it looks at it, and the driver of Kuzu has none
         self._graph = Graphiti(
             graph_driver=driver,
             llm_client=OpenAIGenericClient(config, max_tokens=given["max_tokens"]),
-            embedder=OpenAIEmbedder(embedder),
+            embedder=embedder,
             cross_encoder=Unranked(),
         )
         for query in get_fulltext_indices(driver.provider):  # for Kuzu `build_indices_and_constraints` makes none
@@ -83,6 +89,25 @@ class Adapter:
         return [
             {"text": _fact(edge), "date": edge.valid_at.date().isoformat() if edge.valid_at else ""} for edge in edges
         ]
+
+
+def _local_embedder(model: str) -> Any:
+    from graphiti_core.embedder.client import EmbedderClient
+    from sentence_transformers import SentenceTransformer
+
+    loaded = SentenceTransformer(model)
+
+    class Local(EmbedderClient):
+        """Embeds on this machine."""
+
+        async def create(self, input_data: Any) -> list[float]:
+            text = input_data if isinstance(input_data, str) else input_data[0]
+            return [float(value) for value in loaded.encode(text)]
+
+        async def create_batch(self, input_data_list: list[str]) -> list[list[float]]:
+            return [[float(value) for value in row] for row in loaded.encode(input_data_list)]
+
+    return Local()
 
 
 def _fact(edge: Any) -> str:
