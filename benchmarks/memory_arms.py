@@ -20,7 +20,7 @@ from support.measure import argument_parser, print_table
 from support.runs import generate_run
 
 SPLIT = "32k"
-K = 200
+K = 40
 ARMS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("full", {}),
     ("oracle", {}),

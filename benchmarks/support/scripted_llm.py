@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 SIZE = 1024
+_SCHEMA = re.compile(r"schema:\s*```json\n(.+?)\n```", re.DOTALL)
 _SAID = re.compile(r"(?im)^\W*(?:user|human)\W{1,4}(?:user: )?(.+)$")
 
 
@@ -41,6 +42,9 @@ def reply_to(request: dict[str, Any]) -> dict[str, Any]:
     form = request.get("response_format") or {}
     if form.get("type") == "json_schema":
         schema = form["json_schema"]["schema"]
+        return {"role": "assistant", "content": json.dumps(_filled(schema, schema.get("$defs", {}), prompt))}
+    if shown := _SCHEMA.search(prompt):
+        schema = json.loads(shown[1])
         return {"role": "assistant", "content": json.dumps(_filled(schema, schema.get("$defs", {}), prompt))}
     new = _text_of(request["messages"][-1]).partition("## New Messages")[2].partition("## Observation Date")[0]
     if new:  # mem0
@@ -91,7 +95,10 @@ def _filled(schema: dict[str, Any], defs: dict[str, Any], prompt: str) -> Any:
     ):  # a graph, of entities and what is said of them
         fields = defs[items["$ref"].rpartition("/")[2]]["properties"]
         now = re.search(r"<CURRENT[ _]MESSAGE>(.*?)</CURRENT", prompt, re.DOTALL)
-        told = [(max(re.findall(r"\w+", fact), key=len), fact) for fact in facts_in(now[1] if now else "")]
+        told = [
+            (max(re.findall(r"\w+", fact), key=len, default="Nothing"), fact)
+            for fact in facts_in(now[1] if now else "")
+        ]
         empty = {key: _filled(value, defs, prompt) for key, value in fields.items()}
         if "fact" in fields:
             ends = [{"source_entity_name": "User", "target_entity_name": name, "fact": fact} for name, fact in told]

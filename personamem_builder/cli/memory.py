@@ -134,7 +134,7 @@ def compare(first: Path, second: Path, data: str | None, budget: int | None, as_
 def setup(name: str, local_embedder: bool) -> None:
     """Install a memory system, pinned, into an environment of its own in the cache.
 
-    NAME is mem0, a-mem, langmem or graphiti; `--system NAME` then starts and ends it.
+    NAME is mem0, a-mem, langmem, graphiti or cognee; `--system NAME` then starts and ends it.
 
     personamem memory setup langmem
     """
