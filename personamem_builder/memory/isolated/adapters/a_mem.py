@@ -15,7 +15,7 @@ class Adapter:
         if settings["base_url"]:
             os.environ["OPENAI_BASE_URL"] = settings["base_url"]
         os.environ["ANONYMIZED_TELEMETRY"] = "False"
-        os.environ["CHROMA_TELEMETRY_IMPL"] = "None"
+        os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it asks the network for prices
         from agentic_memory.memory_system import AgenticMemorySystem
 
         self._make = AgenticMemorySystem
@@ -44,8 +44,8 @@ class Adapter:
 
     def search(self, query: str, k: int) -> list[dict[str, Any]]:
         """Return the nearest notes."""
-        found = self._memory.search(query, k=k)
-        return [{"text": note["content"], "date": _day(note.get("timestamp") or "")} for note in found]
+        notes = [self._memory.read(found["id"]) for found in self._memory.search(query, k=k)]
+        return [{"text": note.content, "date": _day(note.timestamp or "")} for note in notes]
 
 
 def _day(time: str) -> str:

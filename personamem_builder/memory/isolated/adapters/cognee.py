@@ -20,6 +20,7 @@ class Adapter:
         key = os.environ.get("OPENAI_API_KEY") or "none"
         os.environ |= {
             "TELEMETRY_DISABLED": "1",
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",  # else it asks the network for prices
             "COGNEE_SKIP_CONNECTION_TEST": "true",
             "ENABLE_BACKEND_ACCESS_CONTROL": "false",
             "SYSTEM_ROOT_DIRECTORY": str(Path(folder) / "system"),
