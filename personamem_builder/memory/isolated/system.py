@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
@@ -133,12 +134,16 @@ class IsolatedSystem:
 def isolated_class(name: str) -> type[IsolatedSystem] | None:
     """Return the class of a system of `isolated_systems()`; None where there is none of that name.
 
-    Nor for mem0, where it is installed here: it then runs in this process.
+    Nor for mem0, where it is installed here, or was not set up: it then runs in this process.
     """
     spec = isolated_systems().get(name)
-    if spec is None or (name == "mem0" and find_spec("mem0") is not None):
+    if spec is None or (name == "mem0" and (_is_installed(name) or python_of(name) is None)):
         return None
     return type("IsolatedSystem", (IsolatedSystem,), {"spec": spec, "version": f"1, {spec.version}", "__doc__": name})
+
+
+def _is_installed(module: str) -> bool:
+    return module in sys.modules or find_spec(module) is not None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
