@@ -14,7 +14,9 @@ from loopback_arena import LoopbackArena
 import personamem_builder.memory.arena
 from generation.errors import UserError
 from personamem_builder.dataset.check import read_questions
+from personamem_builder.dataset.locate import resolve_data
 from personamem_builder.memory.arena import KEY_VARIABLE, ArenaMemory
+from personamem_builder.memory.conditions import condition_of
 from personamem_builder.memory.json_server import MemoryFault
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
@@ -225,6 +227,14 @@ def test_options_are_sent_if_asked_for_and_the_run_is_tainted(
     }
     refused = personamem("memory", "run", "--system", "bm25", "--data", generated, "--send-options")
     assert "bm25 has no setting send_options" in refused.err
+
+
+def test_a_task_names_the_server_by_its_address(arena: LoopbackArena, generated: Path) -> None:
+    rows: list[Any] = read_questions(generated, "32k").to_pylist()
+    metadata = {"memory": f"arena:{arena.url}", "k": 5}
+    condition = condition_of(metadata, rows, rows, resolve_data(str(generated), splits=["32k"]))
+    assert condition.name == "arena"
+    assert metadata == {"memory": "arena", "k": 5, "settings": {"url": arena.url}}
 
 
 def test_a_run_that_is_killed_goes_on_with_the_user_that_the_server_knows(
