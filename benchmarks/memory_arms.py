@@ -39,13 +39,18 @@ def main() -> None:
     """Measure and print."""
     parser = argument_parser(__doc__)
     parser.add_argument("--data", type=Path, help="a dataset folder with generated questions")
+    parser.add_argument("--personas", type=int, default=20, help="users to generate without --data (20)")
     parser.add_argument("--budget-tokens", type=int, default=2000, help="of what is found, for a question (2000)")
     parser.add_argument("--system", action="append", default=[], help="one more arm (repeatable)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        data = args.data or made(Path(name), personas=2 if args.quick else 20)
+        data = args.data or made(Path(name), personas=2 if args.quick else args.personas)
         arms = [*ARMS, *((system, {}) for system in args.system)]
-        found = [measure(data, *arm, args.budget_tokens, Path(name)) for arm in arms if can_run(arm[0])]
+        found = []
+        for arm in arms:
+            if can_run(arm[0]):
+                found.append(measure(data, *arm, args.budget_tokens, Path(name)))
+                print(" | ".join(row_of(found[-1])), flush=True)  # all of it takes minutes
     heads = ["arm", *SHARES, "tokens", "ingestion s", "query ms"]
     print_table(f"{SPLIT}, {args.budget_tokens:,} tokens", heads, [row_of(figures) for figures in found])
     if args.json:
@@ -64,7 +69,7 @@ def made(folder: Path, personas: int) -> Path:
     from personamem_builder.build.from_run import build
 
     store, _ = generate_run(folder / "run", 1, personas=personas)
-    assemble(store, chosen_sizes([SPLIT], None, None))
+    assemble(store, chosen_sizes([SPLIT], None, None), n_variants=2)
     build(store, folder / "personamem")
     return folder / "personamem"
 
