@@ -150,15 +150,16 @@ def compare(first: Path, second: Path, data: str | None, budget: int | None, as_
             click.echo(f"TAINTED: {store.folder}, {len(store.tainted)} questions; see `personamem memory run`")
 
 
-@memory.command(short_help="Install a memory system into an environment of its own.")
+@memory.command(
+    short_help="Install a memory system in an environment of its own.",
+    examples=["personamem memory setup langmem", "personamem memory setup mem0 --local-embedder"],
+)
 @click.argument("name")
-@click.option("--local-embedder", is_flag=True, help="Also install what embeddings on this machine need.")
+@click.option("--local-embedder", is_flag=True, help="Also install what local embeddings need.")
 def setup(name: str, local_embedder: bool) -> None:
-    """Install a memory system, pinned, into an environment of its own in the cache.
+    """Install a memory system at a pinned version, in an environment of its own in the cache.
 
-    NAME is mem0, a-mem, langmem, graphiti or cognee; `--system NAME` then starts and ends it.
-
-    personamem memory setup langmem
+    NAME is mem0, a-mem, langmem, graphiti or cognee. `personamem memory run --system NAME` then starts and stops it.
     """
     from personamem_builder.memory.isolated.environments import isolated_systems, set_up
 
@@ -167,34 +168,42 @@ def setup(name: str, local_embedder: bool) -> None:
     next_step(f"personamem memory run --system {name} --set model=… --set base_url=…")
 
 
-@memory.command(short_help="Check whether a memory system does what the benchmark takes for granted.")
+@memory.command(
+    short_help="Check that a memory system behaves as the benchmark expects.",
+    examples=["personamem memory check my_memory:LastWords", "personamem memory check bm25"],
+)
 @click.argument("system", metavar="SYSTEM")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the system (repeatable).")
 @click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
 @json_option()
 def check(system: str, settings: tuple[str, ...], timeout: float, as_json: bool) -> None:
-    """Show a memory system made-up users, and report whether it does what the benchmark takes for granted.
+    """Check with made-up users that a memory system behaves as the benchmark expects.
 
-    SYSTEM is as in `personamem memory run --system`. Checked are the order of what it is shown, isolation of users,
-    leaks, forgetting, persistence, a crash, odd texts and time limits. Exit status 1 where a check failed.
-
-    personamem memory check my_memory:LastWords
+    SYSTEM is named as in `personamem memory run --system`. The checks: order, isolation of users, leaks, forgetting,
+    persistence, a crash, odd texts, and time limits. The exit status is 1 if one fails.
     """
     import json
+    from textwrap import fill
 
     from personamem_builder.memory.conformance import check_system
-    from personamem_builder.text_table import text_table
+    from personamem_builder.text_table import terminal_width, text_table
 
     verdicts = check_system(system, _settings(settings), timeout)
     if as_json:
         click.echo(json.dumps([verdict._asdict() for verdict in verdicts], indent=2, ensure_ascii=False))
     else:
-        click.echo(text_table([["check", "result", "what was found"], *map(list, verdicts)], "lll", ruled=True))
+        room = max(30, terminal_width() - max(len(verdict.check) for verdict in verdicts) - _RESULT)
+        rows = [[*verdict[:-1], fill(verdict[-1], room)] for verdict in verdicts]
+        click.echo(text_table([["check", "result", "what was found"], *rows], "lll", ruled=True))
     if failed := [verdict.check for verdict in verdicts if verdict.status == "FAILED"]:
         raise UserError(
             f"{system} failed {len(failed)} of {len(verdicts)} checks: {', '.join(failed)}",
             "docs/memory.md says what each checks",
         )
+
+
+_RESULT: Final = 10
+"""Columns of a result of `check`, with the gaps beside it."""
 
 
 def _settings(given: Sequence[str]) -> dict[str, Any]:
