@@ -77,7 +77,7 @@ def inspect_question(folder: Path, split: str, question_id: str) -> InspectedQue
         found = [i for i, known in enumerate(ids) if known.startswith(question_id)]
     elif not found:
         raise UserError(
-            f"{question_id!r} is no id of a question in {split}",
+            f"{question_id!r} is not the id of a question in {split}",
             f"give an id, or the first {_SHORTEST_PREFIX} characters of it at least",
         )
     if len(found) != 1:

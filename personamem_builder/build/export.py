@@ -90,7 +90,7 @@ def _check_out(out: Path) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise UserError(f"{out} exists and is no folder", "choose another --out")
+        raise UserError(f"{out} exists and is not a folder", "choose another --out")
     other = sorted(p.name for p in out.iterdir() if not _RELEASE_FILE.fullmatch(p.name))
     if other := [name for name in other if not _LEFT_OVER.fullmatch(name)]:
         raise UserError(

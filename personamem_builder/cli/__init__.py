@@ -76,11 +76,11 @@ _VERSIONS: Final = ("lm-eval", "datasets", "torch")
 """The libraries on which scores depend, whose versions `--version` prints beside ours."""
 
 _KEPT: Final = {
-    "download": "nothing was written; the same command goes on with what was fetched",
-    "eval": "what was answered is kept; the same command asks only for the rest",
-    "memory": "what was found so far is kept; the same command goes on from there",
-    "publish": "the same command goes on with what was not sent yet",
-    "publish-space": "the same command goes on with what was not sent yet",
+    "download": "nothing was written; rerun the command to resume the download",
+    "eval": "what was answered is kept; rerun the command to ask for the rest",
+    "memory": "what was found so far is kept; rerun the command to resume",
+    "publish": "rerun the command to send the rest",
+    "publish-space": "rerun the command to send the rest",
 }
 """What interrupted commands have kept that did not say so themselves; the others have written nothing by then."""
 
@@ -197,7 +197,7 @@ def _run() -> int:
         if error.errno != errno.ENOSPC:
             raise
         where = f"{error.filename}: " if error.filename else ""
-        hint = "free some space and run the same command again; what was finished is kept"
+        hint = "free some space and rerun the command; what was finished is kept"
         print_error(UserError(f"{where}the disk is full", hint))
     return 1
 

@@ -103,7 +103,7 @@ def annotate(
         _annotate_questions(folder, chosen_split(folder, split), limits, out)
         return
     if out.exists():
-        raise UserError(f"{out} is there already", "give another --out, or move it away: it may be filled in")
+        raise UserError(f"{out} already exists", "give another --out, or move it away: it may be filled in")
     run, drawn = _draw_errors(folder, split, results, (model, task), limits)
     judgement = _judge(judge, config, budget, folder, drawn, out) if judge else None
     _write_errors(run, drawn, judgement, out)

@@ -96,11 +96,11 @@ def _data() -> dict[str, Any]:
     folder = find_folder(named)
     if folder is None:
         if named is None:
-            says = f"none: {ENVIRONMENT} is not set, and ./{DEFAULT_FOLDER} is no dataset folder"
+            says = f"none: {ENVIRONMENT} is not set, and ./{DEFAULT_FOLDER} is not a dataset folder"
         elif named.count("/") == 1 and not named.startswith((".", "/", "~")):
             says = f"{named} on the Hub, by {ENVIRONMENT}"
         else:
-            says = f"none: {ENVIRONMENT} is {named}, which is no dataset folder"
+            says = f"none: {ENVIRONMENT} is {named}, which is not a dataset folder"
         return {"environment": named, "folder": None, "splits": {}, "says": says}
     says, splits = f"{folder}, by {ENVIRONMENT if named else f'default (./{DEFAULT_FOLDER})'}", {}
     try:

@@ -206,7 +206,7 @@ def _with_users(config: Config, text: str) -> Config:
     first, last = map(int, match.groups()) if match else (0, -1)
     if not first <= last < MAX_USERS:
         raise UserError(
-            f"--personas {text[:40]!r} is no range of users",
+            f"--personas {text[:40]!r} is not a range of users",
             f"give the first and the last, numbered from 0 to {MAX_USERS - 1}: --personas 0-9",
         )
     return config.model_copy(update={"first_persona": first, "personas": last - first + 1})
@@ -242,7 +242,7 @@ def _fail(made: _Made, folder: Path) -> NoReturn:
     listed = ", ".join(f"{count} {stage}" for stage, count in Counter(one.stage for one in made.failures).items())
     where = made.folder / (f"{SHARDS}/*/failed.jsonl" if RunStore(made.folder).is_sharded else "failed.jsonl")
     click.echo(f"failed: {listed}; why is in {where}", err=True)
-    click.echo(f"next: the same command asks for them anew; or personamem assemble {folder}, without them", err=True)
+    click.echo(f"next: rerun the command to try them again; or personamem assemble {folder}, without them", err=True)
     sys.exit(1)
 
 

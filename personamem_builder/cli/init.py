@@ -31,7 +31,7 @@ def init(folder: Path) -> None:
     for example in sorted(path for pattern in _PATTERNS for path in source.glob(pattern)):
         file = folder / example.relative_to(source)
         if file.exists():
-            click.echo(f"kept {file}: it is there already")
+            click.echo(f"kept {file}: it already exists")
             continue
         try:
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -116,7 +116,7 @@ def run(
     if queries or sessions:
         raise UserError(
             f"{system} failed at {queries} queries and {sessions} sessions: {summary['first_error']}",
-            "the same command goes on from there: it asks again only what failed, and what came after it",
+            "rerun the command to resume: it asks again only what failed, and what came after it",
         )
 
 
@@ -213,6 +213,6 @@ def _settings(given: Sequence[str]) -> dict[str, Any]:
     for setting in given:
         key, equals, value = setting.partition("=")
         if not key or not equals:
-            raise UserError(f"--set {setting} is no setting", "give KEY=VALUE, such as --set unit=session")
+            raise UserError(f"--set {setting} is not a setting", "give KEY=VALUE, such as --set unit=session")
         settings[key] = parse_yaml(value, f"--set {key}", "put a text with such signs in quotes: --set KEY='\"TEXT\"'")
     return settings

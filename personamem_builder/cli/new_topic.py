@@ -49,7 +49,7 @@ def new_topic(name: str, backend: str, out: Path | None, config: Path | None, bu
     llm = load_config(config).llm if config is not None else LLMConfig()
     file = out or Path(f"{camel_case(name)}.yaml")
     if file.exists():
-        raise UserError(f"{file} is there already", "give another --out, or move it away")
+        raise UserError(f"{file} already exists", "give another --out, or move it away")
     model = make_model(writer, llm)
     calls = file.with_name(f"{file.name}.calls")
     calls.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def new_topic(name: str, backend: str, out: Path | None, config: Path | None, bu
     for reason in missing:
         click.echo(f"missing: {reason}")
     if missing:
-        raise UserError(f"{len(missing)} parts are missing; {file} was not written", "run the same command again")
+        raise UserError(f"{len(missing)} parts are missing; {file} was not written", "rerun the command")
     head = f"The topic {name!r}, written by {writer.model} on {dt.datetime.now(dt.UTC).date()}; not reviewed yet."
     text = as_yaml(bank, head)
     with replacing(file) as part:

@@ -56,7 +56,7 @@ def _checked_address(ctx: click.Context, option: click.Parameter, value: str | N
         return None
     if not _ADDRESS.fullmatch(value):
         raise UserError(
-            f"--ray {value[:80]}: that is no address of a Ray cluster",
+            f"--ray {value[:80]}: that is not an address of a Ray cluster",
             "give auto or host:port; without an address, put --ray at the end of the command",
         )
     return value

@@ -162,7 +162,7 @@ def _print(run: Path, outcome: Refinement) -> None:
         rows.append([name, *(f"{number:,}" for number in (count.made, count.rewritten, *dropped, count.kept))])
     click.echo(text_table(rows, "lr", width=terminal_width()))
     if refined.unwritten:
-        click.echo(f"{refined.unwritten} times no usable new words came; the same command asks again")
+        click.echo(f"{refined.unwritten} times no usable new words came; rerun the command to ask again")
     if (asked := refined.no_context) is None:
         return
     click.echo(f"{asked.model} without the history: dropped where {asked.at_least} of {asked.votes} answers are right")
@@ -171,4 +171,4 @@ def _print(run: Path, outcome: Refinement) -> None:
         rows.append([name, f"{part.asked:,}", f"{part.dropped:,}", f"{part.by_chance:.1f}", f"{part.by_taste:.1f}"])
     click.echo(text_table(rows, "lr", width=terminal_width()))
     if asked.unusable:
-        click.echo(f"{asked.unusable} answers could not be used; the same command asks again")
+        click.echo(f"{asked.unusable} answers could not be used; rerun the command to ask again")

@@ -61,9 +61,9 @@ def space(
     from personamem_builder.space.write import SpaceRequest, write_space
 
     if dataset and not _DATASET.fullmatch(dataset):
-        raise UserError(f"--dataset {dataset}: that is no dataset on the Hub", "give ORG/NAME, or ORG/NAME@v1.0.0")
+        raise UserError(f"--dataset {dataset}: that is not a dataset on the Hub", "give ORG/NAME, or ORG/NAME@v1.0.0")
     if code and not _ADDRESS.fullmatch(code):
-        raise UserError(f"--code {code}: that is no address", "give one that begins with https://")
+        raise UserError(f"--code {code}: that is not an address", "give one that begins with https://")
     if not title.strip() or not title.isprintable():
         raise UserError("--title: a title is one line of text", "leave it out, or give one")
     reading = read_runs(results or [Path("results")])

@@ -17,8 +17,8 @@ def tasks() -> None:
     do it: lm-eval 0.4.13, the newest release, reads no entry points and looks for tasks in its own folder only. Or add
     --include_path "$(personamem tasks path)" to each command.
 
-    `personamem eval` needs none of this. The models hf-prefix, personamem-chat, personamem-anthropic and
-    personamem-floor work with `personamem eval` only.
+    `personamem eval` needs none of this. Our models (hf-prefix, personamem-chat, personamem-anthropic, personamem-vllm,
+    personamem-floor) work with `personamem eval` only.
     """
 
 

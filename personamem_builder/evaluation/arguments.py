@@ -194,7 +194,7 @@ def read_config(args: argparse.Namespace) -> Any:
     from lm_eval.config.evaluate_config import EvaluatorConfig
 
     if args.config and not isinstance(read_yaml(Path(args.config)), dict):
-        raise UserError(f"{args.config} is no mapping of arguments to values", "examples/eval/ has some that work")
+        raise UserError(f"{args.config} is not a mapping of arguments to values", "`personamem init` writes some that work")
     if not args.output_path and not args.config:
         args.output_path = _OUTPUT
     try:

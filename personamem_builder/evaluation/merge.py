@@ -107,7 +107,7 @@ def _find_parts(places: Iterable[Path], notes: list[str]) -> list[_Part]:
         results = file.read("personamem")
         shards = {_metadata(config).get("shard") for config in results.configs.values()}
         if shards <= {None}:
-            what = f"{file.path} is no part of a run"
+            what = f"{file.path} is not part of a run"
             if file.is_named:
                 raise UserError(what, "leave it out; parts are made with `personamem eval --shard`")
             notes.append(f"left out: {what}")

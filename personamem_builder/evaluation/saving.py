@@ -92,7 +92,9 @@ class Tracker(EvaluationTracker):
         free = shutil.disk_usage(existing).free
         why = error if isinstance(error, str) else error.strerror or str(error)
         kept = (
-            f"; the same command reads all answers from {self.journal} and asks nothing again" if self.journal else ""
+            f"; rerunning the command reads all answers from {self.journal} and asks nothing again"
+            if self.journal
+            else ""
         )
         return UserError(
             f"{path} cannot be written: {why} ({free / 2**20:,.1f} MiB are free there)",

@@ -130,7 +130,7 @@ class _Manifest(BaseModel):
         if lacking := sorted(needed - files.keys()):
             raise ValueError(f"{', '.join(lacking)} is not listed")
         if foreign := [name for name in files if name not in needed]:
-            raise ValueError(f"{foreign[0]!r} is no file of ours")
+            raise ValueError(f"{foreign[0]!r} is not a file of ours")
         return files
 
 

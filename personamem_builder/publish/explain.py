@@ -12,7 +12,7 @@ from personamem_builder.hub.failures import explain_hub_error, hub_failures
 from personamem_builder.hub.repository import LOG_IN
 from personamem_builder.hub.retries import BUSY, status_of, telling_error
 
-_AGAIN: Final = "run the same command again: what has arrived is not sent again"
+_AGAIN: Final = "rerun the command: what has arrived is not sent again"
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def _explain(error: Exception, repo_id: str, kind: str) -> UserError:
         case 404 | 409 | 412:
             return UserError(
                 f"{kind} {repo_id} was changed by somebody else meanwhile ({_reason(told)})",
-                "run the same command again: it compares with what is there now; "
+                "rerun the command: it compares with what is there now; "
                 "if it says the same, this token cannot see what is there",
             )
         case status if status in BUSY:

@@ -151,7 +151,7 @@ def _faults(file: Path, labels: Sequence[LabelledError], run: Run) -> Iterator[U
         where = f"{file}, row {label.row}, column"
         answer = run.answers.get(label.question_id)
         if answer is None:
-            yield UserError(f"{where} question_id: {short(label.question_id)} is no question of {run.task}", hint)
+            yield UserError(f"{where} question_id: {short(label.question_id)} is not a question of {run.task}", hint)
         elif answer.credits[score] > 0:
             yield UserError(f"{where} question_id: {short(label.question_id)} was answered right", hint)
         elif (chosen := answer.predictions.get(score)) is not None and chosen != label.letter:

@@ -115,7 +115,7 @@ class PredictionLine(BaseModel):
     def _named(cls, credits: dict[str, float]) -> dict[str, float]:
         for name in credits:
             if not name.isprintable() or not 0 < len(name) <= _SHOWN:
-                raise ValueError(f"{_short(name)} is no name of a score")
+                raise ValueError(f"{_short(name)} is not the name of a score")
         return credits
 
     @model_validator(mode="after")

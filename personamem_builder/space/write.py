@@ -141,7 +141,7 @@ def _list(folder: Path) -> SpaceList:
     path = folder / LIST
     if not path.is_file():
         raise UserError(
-            f"{folder} is no Space: it has no {LIST}", "make one: personamem space --out FOLDER --results results"
+            f"{folder} is not a Space: it has no {LIST}", "make one: personamem space --out FOLDER --results results"
         )
     return as_model(read_json(path, _AGAIN), SpaceList, str(path), _AGAIN)
 
@@ -153,7 +153,7 @@ def _check_out(out: Path) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise UserError(f"{out} exists and is no folder", hint)
+        raise UserError(f"{out} exists and is not a folder", hint)
     there = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if not path.is_dir())
     if not there:
         return

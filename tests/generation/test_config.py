@@ -213,7 +213,7 @@ def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
         (f"{PLAIN}llm: {{prices: {{x: {{input: true, output: 2}}}}}}", "x.input: .*valid number"),
         (f"{PLAIN}llm: {{prices: {{x: {{input: 1000001, output: 2}}}}}}", "x.input: .*less than or equal to 1000000"),
         ("- writing", "holds no mapping"),
-        ("topics: [writing", "is no YAML"),
+        ("topics: [writing", "is not YAML"),
     ],
 )
 def test_a_bad_configuration_is_one_clear_error_with_the_file(tmp_path: Path, text: str, message: str) -> None:

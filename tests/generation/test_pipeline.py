@@ -342,7 +342,7 @@ def test_a_full_disk_is_one_error_and_the_run_goes_on_later(
         patch.setattr(Path, "open", opened)
         with pytest.raises(UserError, match=r"sessions\.jsonl cannot be written: the disk is full") as caught:
             finish(folder)
-    assert "run the same command again" in caught.value.hint
+    assert "rerun the command" in caught.value.hint
     assert RunStore(folder).path("sessions").read_bytes()[-1:] != b"\n"
     finish(folder)
     assert contents(folder) == contents(tiny)

@@ -212,7 +212,7 @@ def test_lines_are_named_by_their_number(tmp_path: Path) -> None:
     path.write_text('{"a": "\u2028"}\n\n1\n')
     assert list(json_lines(path)) == [(1, {"a": "\u2028"}), (3, 1)]
     path.write_text("1\n\n{")
-    with pytest.raises(UserError, match="file, line 3 is no JSON"):
+    with pytest.raises(UserError, match="file, line 3 is not JSON"):
         list(json_lines(path))
 
 

@@ -225,8 +225,8 @@ def test_an_id_that_begins_another_is_found_and_a_short_one_too(tmp_path: Path) 
     ("given", "message", "hint"),
     [
         ("abcdef", r"'abcdef' begins 4 ids: abcdef1, abcdef2, abcdef3, …", "give more of the id"),
-        ("abcde", r"'abcde' is no id of a question in 32k", "the first 6 characters"),
-        ("", r"'' is no id", "the first 6 characters"),
+        ("abcde", r"'abcde' is not the id of a question in 32k", "the first 6 characters"),
+        ("", r"'' is not the id", "the first 6 characters"),
         ("abcdeg", r"d: no id begins with 'abcdeg'", "leave --question out"),
     ],
 )

@@ -274,7 +274,7 @@ def test_all_bad_lines_are_listed_with_their_numbers(tmp_path: Path, banks: Bank
 
 
 def test_of_very_many_bad_lines_the_rest_is_counted(tmp_path: Path, banks: Banks) -> None:
-    with pytest.raises(UserError, match=r"line 10 is no JSON: [^;]*; and 5 more"):
+    with pytest.raises(UserError, match=r"line 10 is not JSON: [^;]*; and 5 more"):
         draw_personas(with_source(tmp_path / "people.jsonl", "bad\n" * 15), banks)
 
 

@@ -77,13 +77,13 @@ def test_a_key_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, Any],
     key = KEY | {"items": [KEY["items"][0] | change, *KEY["items"][1:]]}
     outcome = agreement(tmp_path, SHEET, key)
     assert outcome.exit_code == 1
-    assert f"{tmp_path / 'key.json'} is no key of a sample: {said}" in outcome.err
+    assert f"{tmp_path / 'key.json'} is not a key of a sample: {said}" in outcome.err
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no JSON"),
+        (b"", "is not JSON"),
         (b"[" * 100_000, "nested deeper than the limit of 100"),
         (b'{"version": ' + b"9" * 5000 + b"}", "a whole number of 5,000 digits"),
         (b"\xff", "is not UTF-8"),

@@ -274,7 +274,7 @@ def test_the_dataset_folder_itself_and_a_file_are_refused(tmp_path: Path) -> Non
     with pytest.raises(UserError, match="holds something else"):
         export_release(folder, folder)
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="exists and is no folder"):
+    with pytest.raises(UserError, match="exists and is not a folder"):
         export_release(folder, tmp_path / "file")
 
 

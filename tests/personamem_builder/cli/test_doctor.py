@@ -77,7 +77,7 @@ def test_an_extra_is_usable_when_all_it_needs_is_there_and_new_enough(monkeypatc
 def test_the_dataset_is_the_one_that_commands_use(
     dataset_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert report()["data"]["says"] == "none: PERSONAMEM_DATA is not set, and ./personamem is no dataset folder"
+    assert report()["data"]["says"] == "none: PERSONAMEM_DATA is not set, and ./personamem is not a dataset folder"
     (tmp_path / "personamem").symlink_to(dataset_folder)
     found = report()["data"]
     assert (Path(found["folder"]), found["splits"]) == (dataset_folder.resolve(), {"32k": 17})
@@ -85,7 +85,7 @@ def test_the_dataset_is_the_one_that_commands_use(
     monkeypatch.setenv("PERSONAMEM_DATA", "org/name@v1.0.0")
     assert report()["data"]["says"] == "org/name@v1.0.0 on the Hub, by PERSONAMEM_DATA"
     monkeypatch.setenv("PERSONAMEM_DATA", "/no/where")
-    assert report()["data"]["says"] == "none: PERSONAMEM_DATA is /no/where, which is no dataset folder"
+    assert report()["data"]["says"] == "none: PERSONAMEM_DATA is /no/where, which is not a dataset folder"
 
 
 def test_a_damaged_dataset_is_said_and_is_no_failure(tmp_path: Path) -> None:

@@ -284,7 +284,7 @@ def test_the_folder_of_another_configuration_is_an_error_with_both_ways_out(
 def test_a_folder_of_something_else_is_left_alone(run: Run) -> None:
     Path("mine").mkdir()
     Path("mine", "thesis.tex").touch()
-    fails(run(TINY, "--out", "mine"), "mine exists and is no run of personamem", "give another --out")
+    fails(run(TINY, "--out", "mine"), "mine exists and is not a run of personamem", "give another --out")
     assert [path.name for path in Path("mine").iterdir()] == ["thesis.tex"]
 
 
@@ -301,7 +301,7 @@ def test_a_file_of_personas_can_be_mended_and_the_command_typed_again(run: Run, 
     path = config("persona_source: people.jsonl")
     source = path.parent / "people.jsonl"
     source.write_text('{"persona": "a beekeeper"}\nno JSON\n')
-    fails(run(path), f"persona_source: {source}: line 2 is no JSON", "each line must be a JSON object")
+    fails(run(path), f"persona_source: {source}: line 2 is not JSON", "each line must be a JSON object")
     source.write_text('{"persona": "a beekeeper who plays chess"}\n{"persona": "a diver"}\n')
     outcome = run(path)
     assert outcome.err.startswith("next: ")

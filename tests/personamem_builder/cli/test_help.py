@@ -134,5 +134,5 @@ def test_a_shell_completes_commands_and_options() -> None:
 
     assert completed([], "pub") == ["publish", "publish-space"]
     assert completed([], "--v") == ["--version"]
-    assert completed(["memory"], "") == ["compare", "run"]
+    assert completed(["memory"], "c") == ["check", "compare"]
     assert completed(["audit"], "--h") == ["--html", "--help"]

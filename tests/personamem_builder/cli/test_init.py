@@ -28,7 +28,7 @@ def test_what_is_there_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     Path("tiny.yaml").write_text("mine", encoding="utf-8")
     lines = personamem("init").out.splitlines()
-    assert "kept tiny.yaml: it is there already" in lines
+    assert "kept tiny.yaml: it already exists" in lines
     assert "wrote full.yaml" in lines
     assert Path("tiny.yaml").read_text(encoding="utf-8") == "mine"
     assert all(line.startswith("kept ") for line in personamem("init").out.splitlines())

@@ -101,7 +101,7 @@ def test_every_flag_can_be_set_in_the_environment(
     ("arguments", "message", "hint"),
     [
         (["--split", "1M"], "{} has no split '1M', it has 32k", "choose one of these"),
-        (["--question", "abc"], "'abc' is no id of a question in 32k", "give an id, or the first 6 characters"),
+        (["--question", "abc"], "'abc' is not the id of a question in 32k", "give an id, or the first 6 characters"),
         (["--question", "abcdefg"], "{}: no id begins with 'abcdefg'", "list ids of 32k: leave --question out"),
     ],
 )

@@ -130,7 +130,9 @@ def test_a_folder_with_a_secret_is_refused(publish, hub, made, generated, tmp_pa
 
 
 def test_a_folder_that_is_no_space_or_was_changed_is_refused(publish, hub, first, tmp_path):
-    fails(publish(tmp_path), f"{tmp_path} is no Space: it has no space.json", "make one: personamem space --out FOLDER")
+    fails(
+        publish(tmp_path), f"{tmp_path} is not a Space: it has no space.json", "make one: personamem space --out FOLDER"
+    )
     page = first / "index.html"
     page.write_text(page.read_text().replace("100.0", "200.0"))
     fails(publish(first), f"{first}: index.html is not as it was written", "make it again: personamem space")

@@ -71,7 +71,7 @@ def test_ctrl_c_ends_the_command_and_its_cluster_and_keeps_what_was_finished(tin
 
 def interrupted(outcome: Outcome, number: signal.Signals) -> None:
     assert outcome.exit_code == 128 + number
-    assert outcome.err.startswith("interrupted: what was finished is kept in run; the same command goes on")
+    assert outcome.err.startswith("interrupted: what was finished is kept in run; rerun the command to resume")
     assert outcome.err.count("\n") == 1
     assert outcome.out == ""
 

@@ -279,7 +279,7 @@ def test_a_folder_that_holds_something_else_is_left_alone(run, results, data, tm
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
     fails(run("other"), "other is not empty, and holds something else than a Space: notes.txt")
-    fails(run("other/notes.txt"), "other/notes.txt exists and is no folder")
+    fails(run("other/notes.txt"), "other/notes.txt exists and is not a folder")
     fails(run("."), ". is the current folder")
     fails(run("new", "--data", "nowhere"), "nowhere is not a personamem dataset folder")
 
@@ -293,8 +293,8 @@ def test_a_space_that_is_too_large_is_refused(run, results, data, tmp_path, monk
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("--dataset", "nobody", "--dataset nobody: that is no dataset on the Hub"),
-        ("--code", "javascript:alert(1)", "--code javascript:alert(1): that is no address"),
+        ("--dataset", "nobody", "--dataset nobody: that is not a dataset on the Hub"),
+        ("--code", "javascript:alert(1)", "--code javascript:alert(1): that is not an address"),
         ("--title", " ", "--title: a title is one line of text"),
     ],
 )

@@ -397,7 +397,7 @@ def test_whole_runs_are_no_parts() -> None:
     run_lm_eval([*FLOOR, "--output_path", str(WHOLE)])
     fails(personamem("merge", WHOLE), f"{WHOLE}: no parts of a run")
     (path,) = WHOLE.rglob("results_*.json")
-    fails(personamem("merge", path), f"{path} is no part of a run", "leave it out")
+    fails(personamem("merge", path), f"{path} is not part of a run", "leave it out")
 
 
 def test_a_folder_that_cannot_be_written_to_is_an_error(parts: None) -> None:
@@ -426,7 +426,7 @@ def test_the_same_parts_give_the_same_bytes_and_merge_again_beside_their_whole(p
     written = [path.read_bytes() for path in merge_parts([PARTS], PARTS / "whole").written]
     again = merge_parts([PARTS], PARTS / "whole")
     assert [path.read_bytes() for path in again.written] == written
-    assert [note for note in again.notes if "is no part of a run" in note]
+    assert [note for note in again.notes if "is not part of a run" in note]
 
 
 def test_an_output_file_of_a_part_lies_in_the_folder_of_the_part() -> None:

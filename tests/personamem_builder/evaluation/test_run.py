@@ -284,7 +284,7 @@ def test_a_misspelt_task_is_an_error_that_names_those_like_it(name: str, near: s
 @pytest.mark.parametrize("tasks", ["[1]", "[[personamem_32k]]", "{a: b}", "3"])
 def test_tasks_of_another_type_are_an_error(tasks: str) -> None:
     Path("config.yaml").write_text(f"model: dummy\ntasks: {tasks}\n", encoding="utf-8")
-    with pytest.raises(UserError, match="is no name of a task"):
+    with pytest.raises(UserError, match="is not the name of a task"):
         run_lm_eval(["--config", "config.yaml"])
 
 

@@ -112,7 +112,7 @@ def test_labels_belong_to_the_run_whose_answers_they_name(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("changes", "run", "message"),
     [
-        ({"question_id": "q9"}, {}, "row 2, column question_id: 'q9' is no question of personamem_32k_generate"),
+        ({"question_id": "q9"}, {}, "row 2, column question_id: 'q9' is not a question of personamem_32k_generate"),
         ({"chosen_option": "(c) Tea."}, {}, r"row 2, column chosen_option: it is \(c\), in the results \(b\)"),
         ({"chosen_option": "Tea."}, {}, r"row 2, column chosen_option: it is no option, in the results \(b\)"),
         ({"model": "n"}, {}, "row 2, column model: the results have no 'n' on 'personamem_32k_generate'"),

@@ -259,7 +259,7 @@ def test_all_faults_of_all_files_are_collected(tmp_path):
     error = error_of(tmp_path, tmp_path / "absent")
     predictions = tmp_path / "a" / f"predictions_{DATE}.jsonl"
     for line, what in [
-        (2, "is no JSON"),
+        (2, "is not JSON"),
         (3, "'q1' is there twice"),
         (4, "persona_id: Field required"),
         (5, "credits.acc"),
