@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import logging
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -194,14 +195,26 @@ def read_config(args: argparse.Namespace) -> Any:
     from lm_eval.config.evaluate_config import EvaluatorConfig
 
     if args.config and not isinstance(read_yaml(Path(args.config)), dict):
-        raise UserError(f"{args.config} is not a mapping of arguments to values", "`personamem init` writes some that work")
+        raise UserError(
+            f"{args.config} is not a mapping of arguments to values", "`personamem init` writes some that work"
+        )
     if not args.output_path and not args.config:
         args.output_path = _OUTPUT
     try:
-        with redirect_stdout(io.StringIO()):
+        with redirect_stdout(io.StringIO()), _quiet_log():
             return EvaluatorConfig.from_cli(args)
     except (OSError, TypeError, ValueError) as error:
         raise UserError(f"lm-eval refuses the arguments: {error}", "personamem eval run --help lists them") from error
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _given_metadata(args: argparse.Namespace) -> dict[str, Any]:

@@ -67,6 +67,11 @@ def test_the_folder_of_a_local_model_has_the_last_part_of_its_path_and_the_resul
     assert json.loads(results.read_text(encoding="utf-8"))["model_name"] == "/home/me/models/mine"
 
 
+def test_lm_eval_says_what_it_has_to_say_of_the_arguments_once(caplog: pytest.LogCaptureFixture) -> None:
+    floor("personamem_32k", "longest", "--limit", "2")
+    assert sum("--limit" in record.getMessage() for record in caplog.records) == 1
+
+
 def test_git_says_nothing_where_there_is_no_repository(capfd: pytest.CaptureFixture[str]) -> None:
     floor("personamem_32k", "longest")
     assert "fatal" not in capfd.readouterr().err
