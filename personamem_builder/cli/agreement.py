@@ -28,13 +28,14 @@ def agreement(files: tuple[Path, ...], key_path: Path, as_json: bool) -> None:
     from personamem_builder.annotation.agreement import make_study
     from personamem_builder.annotation.ratings import read_key, read_raters
     from personamem_builder.annotation.render import to_json, to_text
+    from personamem_builder.text_table import terminal_width
 
     key = read_key(key_path)
     study = make_study(key, read_raters(files, key))
     if as_json:
         print_json(to_json(study))
     else:
-        click.echo(to_text(study))
+        click.echo(to_text(study, terminal_width()))
     if missing := sum(outcome.missing for outcome in study.questions.values()):
         note(f"{missing} answers are missing: a rater has not answered all questions")
     if len(study.raters) < 2:
