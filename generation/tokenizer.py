@@ -56,7 +56,7 @@ def load_encoding() -> tuple[tiktoken.Encoding, str]:
     except OSError as error:
         raise UserError(
             f"the vocabulary of {TOKENIZER} cannot be kept in {cache_dir()}: {error}",
-            "set TIKTOKEN_CACHE_DIR to a folder that can be written",
+            "set TIKTOKEN_CACHE_DIR to a writable folder",
         ) from error
 
 

@@ -58,7 +58,7 @@ class Key(BaseModel):
         seen: set[str] = set()
         for item in self.items:
             if item.id in seen:
-                raise ValueError(f"items: {item.id[:_LONGEST_NAME]!r} is there twice")
+                raise ValueError(f"items: {item.id[:_LONGEST_NAME]!r} appears twice")
             seen.add(item.id)
         return self
 

@@ -60,7 +60,7 @@ def chosen_sizes(splits: tuple[str, ...], n_blocks: str | None, max_tokens: int 
                 raise UserError(f"there is no split {split!r}; the splits are {', '.join(SIZES)}", hint)
         return [SIZES[split] for split in dict.fromkeys(splits) or SIZES]
     if splits:
-        raise UserError("--split and --n-blocks exclude each other", "leave one of them out")
+        raise UserError("--split and --n-blocks cannot be used together", "leave one of them out")
     first, dash, last = n_blocks.partition("-")
     numbers = [first, last] if dash else [first]
     if not all(map(str.isdecimal, numbers)):

@@ -162,9 +162,7 @@ def _locked(path: Path, recipe: Recipe) -> Iterator[None]:
             sys.stderr.write(f"waiting for another process that makes data of {recipe.words}\n")
             lock.acquire()
     except OSError as error:
-        raise UserError(
-            f"{path.parent} cannot be written: {error}", "set HF_HOME to a folder that can be written"
-        ) from error
+        raise UserError(f"{path.parent} cannot be written: {error}", "set HF_HOME to a writable folder") from error
     try:
         yield
     finally:

@@ -39,7 +39,7 @@ def agreement(files: tuple[Path, ...], key_path: Path, as_json: bool) -> None:
     if missing := sum(outcome.missing for outcome in study.questions.values()):
         note(f"{missing} answers are missing: a rater has not answered all questions")
     if len(study.raters) < 2:
-        note("agreement needs two raters or more")
+        note("agreement needs at least two raters")
     if study.disputed:
         question = f"--split {key.split} --question {study.disputed[0].item}"
         next_step(f"personamem inspect {question}  (is the item wrong, or are the raters?)")

@@ -208,7 +208,7 @@ def _ask(
     from personamem_builder.schema import SPLITS
 
     if not is_dataset_folder(path):
-        raise UserError(f"a model is asked about a dataset folder, which {path} is not", "leave out --model")
+        raise UserError(f"--model needs a dataset folder, and {path} is not one", "leave out --model")
     manifest = read_manifest(path)
     for split in splits:
         check_split(manifest, split, path)

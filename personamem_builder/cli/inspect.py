@@ -51,7 +51,7 @@ def inspect(folder: Path | None, split: str | None, question_id: str | None, ful
     if format_ is not None and question_id is None:
         raise click.UsageError("--format needs --question")
     if format_ is not None and full:
-        raise click.UsageError("--format and --full exclude each other")
+        raise click.UsageError("--format and --full cannot be used together")
     folder = dataset_folder(folder)
     split = chosen_split(folder, split)
     if question_id is None:

@@ -37,6 +37,6 @@ def merge(results: tuple[Path, ...], out: Path) -> None:
         number = sum(merged.failed.values())
         parts = ", ".join(map(str, merged.failed))
         raise UserError(
-            f"{number} of {merged.questions} questions got no answer, and count in no score: part {parts}",
+            f"{number} of {merged.questions} questions got no answer and count towards no score: part {parts}",
             "run the commands of these parts again, which ask only such questions, then merge again",
         )

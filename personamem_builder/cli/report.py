@@ -169,7 +169,7 @@ def report(
 
 def _form(as_json: bool, as_markdown: bool, as_latex: bool) -> _Form:
     if as_json + as_markdown + as_latex > 1:
-        raise click.UsageError("--json, --markdown and --latex exclude each other")
+        raise click.UsageError("--json, --markdown and --latex cannot be used together")
     return "json" if as_json else "markdown" if as_markdown else "latex" if as_latex else "text"
 
 
@@ -257,7 +257,7 @@ def _write(content: Report, html: Path | None, plots: Path | None) -> None:
             plots.mkdir(parents=True, exist_ok=True)
             click.echo(f"wrote {len(write_plots(content, plots))} plots to {plots}, as SVG and PNG", err=True)
     except OSError as error:
-        raise UserError(f"{error.filename}: {error.strerror}", "name a place that can be written") from error
+        raise UserError(f"{error.filename}: {error.strerror}", "choose a place that can be written to") from error
 
 
 def _write_eval_results(runs: Sequence[Run], folder: Path, repo_id: str | None) -> None:
@@ -272,7 +272,7 @@ def _write_eval_results(runs: Sequence[Run], folder: Path, repo_id: str | None) 
     try:
         written = write_results(results, folder)
     except OSError as error:
-        raise UserError(f"{error.filename}: {error.strerror}", "name a place that can be written") from error
+        raise UserError(f"{error.filename}: {error.strerror}", "choose a place that can be written to") from error
     for path in written:
         click.echo(f"wrote {path}", err=True)
     if chosen and repo_id:

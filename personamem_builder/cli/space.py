@@ -65,7 +65,7 @@ def space(
     if code and not _ADDRESS.fullmatch(code):
         raise UserError(f"--code {code}: that is not an address", "give one that begins with https://")
     if not title.strip() or not title.isprintable():
-        raise UserError("--title: a title is one line of text", "leave it out, or give one")
+        raise UserError("--title must be one line of text", "leave it out, or give one")
     reading = read_runs(results or [Path("results")])
     if reading.unreadable:  # nobody would see later that a model is missing
         raise left_out(reading.unreadable)

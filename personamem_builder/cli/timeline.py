@@ -89,5 +89,5 @@ def _check(asked: QuestionPoint, persona_id: int | None, topic: str | None) -> N
     if (persona_id, topic) not in {(a, b) for a in (own[0], None) for b in (own[1], None)}:
         raise UserError(
             f"question {asked.question_id} is about persona {own[0]} and topic {own[1]}",
-            "leave --persona and --topic out, or give those",
+            "leave out --persona and --topic, or give these",
         )

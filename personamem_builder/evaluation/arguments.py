@@ -101,8 +101,8 @@ def prepare(args: argparse.Namespace, shard: str | None = None) -> EvaluationRun
     journal = folder / FILE_NAME
     if config.use_cache:
         raise UserError(
-            f"--use_cache has no use: answers are kept in {journal} as they come, and the same command asks only what "
-            "is missing",
+            f"--use_cache is not needed: answers are kept in {journal} as they come, and rerunning the command asks "
+            "only what is missing",
             f"leave it out; to ask anew, remove {journal}",
         )
     model = model_class(config.model)
@@ -239,7 +239,7 @@ def _check_metadata(args: argparse.Namespace, metadata: dict[str, Any], tasks: S
         args.metadata = {**metadata, "seed": recipe.seed}
     elif "seed" in metadata:
         raise UserError(
-            f"--metadata seed={metadata['seed']} without config: only new data have a seed",
+            f"--metadata seed={metadata['seed']} without config: only fresh data take a seed",
             "name the configuration to make them from, such as config=examples/full.yaml",
         )
 

@@ -59,7 +59,7 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
     written = [tracker.save_predictions(rows) for tracker, rows in run.saved if rows]
     if run.failed:
         raise Unanswered(
-            f"{len(run.failed)} of {run.asked} questions got no answer, and count in no score; the first: "
+            f"{len(run.failed)} of {run.asked} questions got no answer and count towards no score; the first: "
             f"{redact(run.failed[0]) or 'no reason is known'}",
             f"rerun the command to ask only these again: personamem eval {redact(shlex.join(arguments))}",
             written,

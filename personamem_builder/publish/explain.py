@@ -47,7 +47,7 @@ def _explain(error: Exception, repo_id: str, kind: str) -> UserError:
             )
         case 404 | 409 | 412:
             return UserError(
-                f"{kind} {repo_id} was changed by somebody else meanwhile ({_reason(told)})",
+                f"{kind} {repo_id} was changed by somebody else in the meantime ({_reason(told)})",
                 "rerun the command: it compares with what is there now; "
                 "if it says the same, this token cannot see what is there",
             )

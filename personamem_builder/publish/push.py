@@ -103,7 +103,7 @@ def _check_on_hub(repository: Repository, commit: str, release: Mapping[str, Fil
         raise UserError(
             f"{repository.repo_type} {repository.repo_id} at commit {commit} is not what was sent"
             f"{', and gets no tag' if tag else ''}: {'; '.join(faults)}",
-            "rerun the command; if the same is said, ask the people of the Hub",
+            "rerun the command; if it fails again, report it to the Hub",
         )
 
 

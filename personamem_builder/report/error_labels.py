@@ -114,7 +114,7 @@ def read_error_report(files: Sequence[Path], runs: Sequence[Run]) -> ErrorReport
             runs; all faults are named with row and column.
     """
     if twice := [file for file, count in Counter(files).items() if count > 1]:
-        raise UserError(f"--errors {twice[0]} is there twice", "name each file once")
+        raise UserError(f"--errors {twice[0]} appears twice", "name each file once")
     read: list[tuple[str, dict[_Key, list[LabelledError]]]] = []
     tables = []
     for file in files:

@@ -116,7 +116,7 @@ def write_space(out: Path, folder: Path, runs: Sequence[Run], request: SpaceRequ
         with replacing_folder(out) as new:
             return _write(new, files, site, manifest["digest"])
     except OSError as error:
-        raise UserError(f"{out} cannot be written: {error}", "make space, or choose another folder") from error
+        raise UserError(f"{out} cannot be written: {error}", "free some space, or choose another folder") from error
 
 
 def read_space(folder: Path) -> dict[str, Path | bytes]:
@@ -159,7 +159,7 @@ def _check_out(out: Path) -> None:
         return
     known = {LIST, *_list(out).files} if LIST in there else set()
     if other := [name for name in there if name not in known]:
-        raise UserError(f"{out} is not empty, and holds something else than a Space: {other[0]}", hint)
+        raise UserError(f"{out} is not empty, and holds something other than a Space: {other[0]}", hint)
 
 
 def _leaderboard(folder: Path, manifest: Manifest, runs: Sequence[Run]) -> Leaderboard:

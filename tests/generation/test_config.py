@@ -212,7 +212,7 @@ def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
         (f"{PLAIN}llm: {{tokens_per_minute: 1000000000001}}", "tokens_per_minute: .*less than or equal"),
         (f"{PLAIN}llm: {{prices: {{x: {{input: true, output: 2}}}}}}", "x.input: .*valid number"),
         (f"{PLAIN}llm: {{prices: {{x: {{input: 1000001, output: 2}}}}}}", "x.input: .*less than or equal to 1000000"),
-        ("- writing", "holds no mapping"),
+        ("- writing", "is not a mapping"),
         ("topics: [writing", "is not YAML"),
     ],
 )

@@ -285,8 +285,8 @@ Damage = Callable[[list[bytes]], list[bytes]]
 DAMAGES: dict[str, tuple[Damage, Callable[[int], int]]] = {
     "a line in the middle is gone": (lambda ls: ls[: len(ls) // 2] + ls[len(ls) // 2 + 1 :], lambda n: n // 2 + 1),
     "the first line is gone": (lambda ls: ls[1:], lambda n: 1),
-    "the last line is there twice": (lambda ls: [*ls, ls[-1]], lambda n: n + 1),
-    "the first line is there twice": (lambda ls: [ls[0], *ls], lambda n: 2),
+    "the last line appears twice": (lambda ls: [*ls, ls[-1]], lambda n: n + 1),
+    "the first line appears twice": (lambda ls: [ls[0], *ls], lambda n: 2),
     "two lines have changed places": (lambda ls: [*ls[:-2], ls[-1], ls[-2]], lambda n: n - 1),
 }
 

@@ -224,7 +224,7 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(store: RunStore, monke
         patch.setattr(Path, "open", lambda self, mode="r", **kw: FullDisk(real(self, mode, **kw)))
         with pytest.raises(UserError, match="the disk is full") as caught:
             store.append("personas", persona(3))
-    assert "same command again" in caught.value.hint
+    assert "rerun the command" in caught.value.hint
     assert list(store.resume("personas", Persona)) == [persona(0), persona(1), persona(2)]
     assert store.path("personas").read_bytes() == whole
 

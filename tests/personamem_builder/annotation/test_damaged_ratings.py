@@ -68,7 +68,7 @@ def test_the_three_forms_are_read(tmp_path: Path, ratings: object) -> None:
         ({"options": 10**9}, "items.0.options: "),
         ({"answer": "e"}, "items.0: answer: 'e' is the letter of none of 4 options"),
         ({"answer": ""}, "items.0: answer: '' is the letter of none of 4 options"),
-        ({"id": "q1"}, "items: 'q1' is there twice"),
+        ({"id": "q1"}, "items: 'q1' appears twice"),
         ({"id": None}, "items.0.id: "),
         ({"topic": ["tea"]}, "items.0.topic: "),
     ],

@@ -73,7 +73,7 @@ def test_an_unknown_split(split: str) -> None:
     [
         (((), None, 9_000), "--max-tokens goes with --n-blocks"),
         ((("32k",), None, 9_000), "--max-tokens goes with --n-blocks"),
-        ((("32k",), "3", None), "--split and --n-blocks exclude each other"),
+        ((("32k",), "3", None), "--split and --n-blocks cannot be used together"),
         (((), "3-5", 9_000), "--max-tokens cannot go with a range"),
     ],
 )

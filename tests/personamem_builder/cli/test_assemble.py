@@ -90,7 +90,7 @@ def test_more_sessions_than_there_are(run: Run) -> None:
         (["--n-blocks", "4", "--max-tokens", "900"], "the split 4blocks has no room for one session", "raise --max"),
         (["--max-tokens", "9000"], "--max-tokens goes with --n-blocks", "give both, or a --split"),
         (["--n-blocks", "1-3", "--max-tokens", "9000"], "--max-tokens cannot go with a range", "give one number"),
-        (["--n-blocks", "3", "--split", "32k"], "--split and --n-blocks exclude each other", "leave one"),
+        (["--n-blocks", "3", "--split", "32k"], "--split and --n-blocks cannot be used together", "leave one"),
         (["--split", "128k"], "persona 0 cannot fill the split 128k: its 16 sessions (of at most 20)", "raise `fi"),
         ([], "persona 0 cannot fill the split 1M", "raise `fillers`"),
     ],

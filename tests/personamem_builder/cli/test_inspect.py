@@ -113,14 +113,14 @@ def test_what_is_not_there_is_an_error(
 
 def test_a_folder_that_is_no_dataset_is_an_error(run: Run) -> None:
     fails(run("nowhere"), "nowhere is not a personamem dataset folder", "make one: personamem ")
-    fails(run(), "no data: ", "make one: personamem ")
+    fails(run(), "no dataset: ", "name one, or make one: personamem ")
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--format", "string"], "--format needs --question"),
-        (["--format", "string", "--question", "x", "--full"], "--format and --full exclude each other"),
+        (["--format", "string", "--question", "x", "--full"], "--format and --full cannot be used together"),
         (["--format", "yaml", "--question", "x"], "'yaml' is not one of"),
         (["--questions", "x"], "No such option"),
     ],

@@ -274,11 +274,11 @@ def test_a_folder_that_holds_something_else_is_left_alone(run, results, data, tm
     assert run("out").exit_code == 0, "an empty folder is as good as none"
     (tmp_path / "out" / "notes.txt").write_text("mine")
     before = contents(tmp_path / "out")
-    fails(run("out"), "out is not empty, and holds something else than a Space: notes.txt", "choose another folder")
+    fails(run("out"), "out is not empty, and holds something other than a Space: notes.txt", "choose another folder")
     assert contents(tmp_path / "out") == before
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").write_text("mine")
-    fails(run("other"), "other is not empty, and holds something else than a Space: notes.txt")
+    fails(run("other"), "other is not empty, and holds something other than a Space: notes.txt")
     fails(run("other/notes.txt"), "other/notes.txt exists and is not a folder")
     fails(run("."), ". is the current folder")
     fails(run("new", "--data", "nowhere"), "nowhere is not a personamem dataset folder")
@@ -295,7 +295,7 @@ def test_a_space_that_is_too_large_is_refused(run, results, data, tmp_path, monk
     [
         ("--dataset", "nobody", "--dataset nobody: that is not a dataset on the Hub"),
         ("--code", "javascript:alert(1)", "--code javascript:alert(1): that is not an address"),
-        ("--title", " ", "--title: a title is one line of text"),
+        ("--title", " ", "--title must be one line of text"),
     ],
 )
 def test_odd_options_are_errors(run, results, data, option, value, message):

@@ -254,7 +254,7 @@ def test_a_part_with_failed_questions_stays_one_until_they_are_asked_again() -> 
         run_lm_eval([*arguments, "--output_path", str(WHOLE)])
     ended = personamem("merge", PARTS, "--out", MERGED)
     assert ended.exit_code == 1
-    assert "error: 2 of 41 questions got no answer, and count in no score: part 2/2\n" in ended.err
+    assert "error: 2 of 41 questions got no answer and count towards no score: part 2/2\n" in ended.err
     assert results_in(MERGED)["results"] == results_in(WHOLE)["results"]
     assert answers_in(MERGED) == answers_in(WHOLE)
     # The same command asks just these again; its newer results count.
@@ -281,7 +281,7 @@ def test_missing_parts_are_named() -> None:
 
 def test_a_part_that_is_there_twice_is_an_overlap(parts: None) -> None:
     shutil.copytree(PARTS / "part-2-of-3", PARTS / "again")
-    with pytest.raises(UserError, match=r"^parts are there more than once: 2/3 in \S*again\S+ and \S*part-2-of-3"):
+    with pytest.raises(UserError, match=r"^some parts appear more than once: 2/3 in \S*again\S+ and \S*part-2-of-3"):
         merge()
 
 
@@ -372,7 +372,7 @@ def test_answers_that_are_not_those_of_the_part_are_refused(lines: str, parts: N
     expected = {
         "lost": r"results_\S+: \d+ answers to \d+ questions of personamem_32k",
         "of another part": "as part 2/3 does",
-        "twice": "is there twice",
+        "twice": "appears twice",
     }
     with pytest.raises(UserError, match=expected[lines]) as caught:
         merge()

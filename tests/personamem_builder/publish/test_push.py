@@ -314,7 +314,7 @@ def test_a_token_that_the_hub_does_not_know(hub: LoopbackHub, client: HubClient,
 @pytest.mark.parametrize("token", ["hf_bro\x0bken", "hf_bröken"])
 def test_a_token_that_cannot_be_sent(client: HubClient, files: Files, token: str) -> None:
     error = refused(client, files, token=token)
-    assert error.message == "the token has letters that no token has"
+    assert error.message == "the token has characters that no token has"
     assert token not in str(error)
 
 
@@ -355,7 +355,7 @@ def test_a_branch_that_moved_since_the_plan(hub: LoopbackHub, client: HubClient,
     plan = client.call(make_plan, REPO, second, "v1.1.0")
     repo = hub.repos[REPO]
     repo.commit("main", {**repo.commits[first.commit], "LICENSE": b"by hand"}, "by hand")
-    with pytest.raises(UserError, match="changed by somebody else meanwhile") as caught:
+    with pytest.raises(UserError, match="changed by somebody else in the meantime") as caught:
         client.call(push, plan, second)
     assert "rerun the command" in caught.value.hint
     assert list(repo.tags) == ["v1.0.0"]

@@ -105,7 +105,7 @@ def without(key: str) -> list[dict[str, Any]]:
         (line(outcome="perhaps"), "line 5: outcome"),
         (line(skipped="no"), "line 5: skipped"),
         (line(skipped=True), "line 5: a skipped question has a credit above 0"),
-        (line(question_id="q3"), "line 5: question 'q3' is there twice"),
+        (line(question_id="q3"), "line 5: question 'q3' appears twice"),
         (line(task="a/../b"), "'a/../b' is not the name of a task"),
         (line(task="a\nb"), "is not the name of a task"),
         (without("n_options"), "line 5: n_options: Field required"),

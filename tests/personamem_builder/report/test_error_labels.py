@@ -134,7 +134,7 @@ def test_labels_of_other_results_are_refused(
 
 def test_a_file_is_named_once(tmp_path: Path) -> None:
     file = labels(tmp_path / "errors.csv", ["update"])
-    with pytest.raises(UserError, match=r"errors\.csv is there twice"):
+    with pytest.raises(UserError, match=r"errors\.csv appears twice"):
         read_error_report([file, file], [wrong(1)])
 
 

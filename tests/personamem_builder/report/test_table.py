@@ -595,7 +595,7 @@ def test_notes_on_what_was_left_out_go_to_stderr(results):
 def test_two_formats_at_once_are_refused(results):
     result = invoke(results, "--json", "--markdown")
     assert result.exit_code == 2
-    assert "exclude each other" in result.err
+    assert "cannot be used together" in result.err
 
 
 def test_help_has_an_example():

@@ -260,7 +260,7 @@ def test_all_faults_of_all_files_are_collected(tmp_path):
     predictions = tmp_path / "a" / f"predictions_{DATE}.jsonl"
     for line, what in [
         (2, "is not JSON"),
-        (3, "'q1' is there twice"),
+        (3, "'q1' appears twice"),
         (4, "persona_id: Field required"),
         (5, "credits.acc"),
         (6, "credits.acc"),
