@@ -14,12 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from generation.errors import UserError
 from generation.reading import as_model, as_one, clean_text
-from personamem_builder.memory.controls import Full, Nothing
-from personamem_builder.memory.summary import number
+from personamem_builder.memory.controls import Nothing
 from personamem_builder.results.answers import ScoredAnswer, line_from_prediction, line_from_sample, read_answers
 from personamem_builder.results.files import (
     ELSE,
@@ -38,56 +37,15 @@ from personamem_builder.results.settings import (
     LmEvalResults,
     SampleCount,
     TaskConfig,
-    TaskMetadata,
     printable,
-    printable_pairs,
 )
+from personamem_builder.results.shown import MemoryShown, Subset, memory_shown, subset_asked
 from personamem_builder.schema import SPLITS
 
 NO_CONTEXT: Final = "_nocontext"
 """End of the name of a task that asks another task's questions without the conversation."""
 
 _KEEP: Final = "evaluate with `personamem eval`, which keeps the answers, or give lm_eval the flag `--log_samples`"
-
-
-class MemoryShown(NamedTuple):
-    """What a run showed of conversations: `--metadata memory=…`.
-
-    Attributes:
-        memory: `full`, another of the task's values, or the name of a memory system.
-        settings: Those of the system, `k` among them, sorted by name.
-        tainted: Questions for which the system returned text of the options that the history does not hold.
-        failed: Questions for which the system failed.
-        measures: What retrieval was worth, in words: `evidence recall 30.0 %`.
-        tokens: Of what was found, for a question, on average; None where that is not known.
-    """
-
-    memory: str = Full.name
-    settings: tuple[tuple[str, str], ...] = ()
-    tainted: int = 0
-    failed: int = 0
-    measures: tuple[str, ...] = ()
-    tokens: float | None = None
-
-    @property
-    def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """What was asked for, whatever came of it."""
-        return self.memory, self.settings
-
-    @property
-    def label(self) -> str:
-        """In words; empty for the whole history, and for nothing, which is told otherwise."""
-        if self.memory in (Full.name, Nothing.name):
-            return ""
-        return ", ".join([self.memory, *(f"{name}={value}" for name, value in self.settings)])
-
-
-class Subset(NamedTuple):
-    """The questions that a run was restricted to: the file that names them, how many, and the sha256 of their ids."""
-
-    file: str
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -318,9 +276,9 @@ def _run(
         date=file.date,
         path=file.path,
         answers=given,
-        subset=_subset(metadata),
+        subset=subset_asked(metadata),
         shard=metadata.shard and printable(metadata.shard),
-        shown=_memory_shown(metadata),
+        shown=memory_shown(metadata),
         data=metadata.data,
         hub=(metadata.repo, metadata.commit) if metadata.repo and metadata.commit else None,
         split=config.test_split or _split_in(task),
@@ -336,28 +294,6 @@ def _named_after_split(task: str, split: str | None) -> str:
     """Return a task's name with the split that it asked (`--metadata split=…`) in place of its file's own."""
     own = _split_in(task)
     return task if own is None or split is None else task.replace(own, printable(split), 1)
-
-
-def _memory_shown(metadata: TaskMetadata) -> MemoryShown:
-    settings = dict(metadata.settings or {})
-    if metadata.k is not None:
-        settings["k"] = metadata.k
-    if metadata.budget_tokens is not None:
-        settings["budget_tokens"] = metadata.budget_tokens
-    return MemoryShown(
-        printable(metadata.memory),
-        printable_pairs(settings),
-        metadata.memory_tainted,
-        metadata.memory_failed,
-        tuple(f"{printable(one.measure)} {number(one.value, one.unit)}" for one in metadata.memory_measures),
-        next((one.value for one in metadata.memory_measures if one.measure == "tokens per query"), None),
-    )
-
-
-def _subset(metadata: TaskMetadata) -> Subset | None:
-    if metadata.subset_sha256 is None:
-        return None
-    return Subset(printable(Path(metadata.subset).name), metadata.subset_size, printable(metadata.subset_sha256))
 
 
 def _chosen(count: SampleCount | None) -> int | None:

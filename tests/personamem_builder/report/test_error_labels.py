@@ -24,7 +24,8 @@ from personamem_builder.report.error_labels import (
     to_text,
 )
 from personamem_builder.results.error_labels import CATEGORIES, read_rows
-from personamem_builder.results.runs import MemoryShown, Run
+from personamem_builder.results.runs import Run
+from personamem_builder.results.shown import MemoryShown
 
 COLUMNS = ("question_id", "chosen_option", "category", "rater", "model", "task")
 TASK = "personamem_32k_generate"

@@ -18,7 +18,8 @@ from personamem_builder.report.report import Report, Section, headline
 from personamem_builder.report.rows import HardQuestions, ScoreRow
 from personamem_builder.report.table import ScoreTable, build_table, published_for
 from personamem_builder.results.answers import ScoredAnswer
-from personamem_builder.results.runs import MemoryShown, Run, Subset
+from personamem_builder.results.runs import Run
+from personamem_builder.results.shown import MemoryShown, Subset
 from personamem_builder.schema import SHORT_TYPES, option_text
 
 DATE = "2026-11-27T10-11-12.123456"

@@ -9,7 +9,8 @@ import pytest
 
 from generation.errors import UserError
 from personamem_builder.results.files import ReadRuns
-from personamem_builder.results.runs import Run, Subset, read_runs
+from personamem_builder.results.runs import Run, read_runs
+from personamem_builder.results.shown import Subset
 
 DATE = "2026-11-27T10-11-12.123456"
 LATER = "2026-11-28T10-11-12.123456"
