@@ -34,7 +34,10 @@ Run = Callable[..., Outcome]
 
 
 def personamem(*arguments: object, **env: str) -> Outcome:
-    """Run `personamem ARGUMENTS…` in this process, with more variables in the environment."""
+    """Run `personamem ARGUMENTS…` in this process, with more variables in the environment.
+
+    The terminal is wide, so that tables come whole, unless `COLUMNS` says otherwise.
+    """
     # Streams with an encoding, as real ones are.
     out, err = (
         io.TextIOWrapper(io.BytesIO(), "utf-8", errors=errors, newline="") for errors in ("strict", "backslashreplace")
@@ -42,7 +45,7 @@ def personamem(*arguments: object, **env: str) -> Outcome:
     code: object = 0
     with (
         patch.object(sys, "argv", ["personamem", *map(str, arguments)]),
-        patch.dict(os.environ, env),
+        patch.dict(os.environ, {"COLUMNS": "200"} | env),
         redirect_stdout(out),
         redirect_stderr(err),
     ):

@@ -218,7 +218,7 @@ def test_without_a_model_nothing_is_said_of_one(generated: Path, tmp_path: Path)
 def test_a_model_is_asked_about_a_dataset_folder_and_splits_with_tasks(generated: Path, excerpt: Path, tmp_path: Path):
     floor = ("--model", "personamem-floor")
     for arguments, message in (
-        ((excerpt,), "is asked about a dataset folder"),
+        ((excerpt,), "--model needs a dataset folder"),
         ((generated, "--split", "128k"), "has no split '128k'"),
     ):
         result = invoke(*arguments, *floor, "--results", tmp_path)

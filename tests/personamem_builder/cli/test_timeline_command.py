@@ -205,7 +205,9 @@ def test_an_unknown_question_is_an_error(run: Run, folder: Path, id_: str) -> No
 @pytest.mark.parametrize("other", [["--persona", "0"], ["--topic", "chess"], ["--persona", "1", "--topic", "chess"]])
 def test_a_question_of_another_persona_or_topic_is_an_error(run: Run, folder: Path, other: list[str]) -> None:
     id_ = questions_of(folder)["suggest_new_ideas"].question_id
-    fails(run(folder, "--question", id_, *other), f"question {id_} is about persona 1 and topic ", "leave --persona")
+    fails(
+        run(folder, "--question", id_, *other), f"question {id_} is about persona 1 and topic ", "leave out --persona"
+    )
 
 
 def test_without_a_topic_or_a_question_it_says_so(run: Run, folder: Path) -> None:
