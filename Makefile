@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests start many processes, which need not compile what another has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow test-browser test-ray test-inspect test-real-model test-mem0 lint docs dist pictures bench clean
+.PHONY: demo test test-fast test-slow test-browser test-ray test-inspect test-real-model test-mem0 lint docs notebook dist pictures bench clean
 
 # The main job, end to end and offline: import a tiny excerpt, run floors and a dummy model, print the report.
 demo: $(VENV)/.installed
@@ -62,8 +62,14 @@ lint: $(VENV)/.installed
 # notebook, from its first cell to its last.
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	$(BIN)/python -m pytest -m notebook
+
+# The notebook, with outputs as they are now.
+notebook: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/jupyter execute --inplace --NotebookClient.record_timing=False --NotebookClient.coalesce_streams=True \
+		examples/quickstart.ipynb
 
 # What is uploaded to an index, as its readers would find it.
 dist: $(VENV)/.installed

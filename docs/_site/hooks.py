@@ -32,7 +32,9 @@ PAGES: Final = {
 """Files outside `docs/`, and the pages that they are on the site; `index.md` takes the place of the README."""
 
 _LINK: Final = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
-_LOADED: Final = re.compile(r"<(?:script|link|img|iframe|source|video|audio|embed)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^\s>]+")
+_LOADED: Final = re.compile(
+    r"<(?:script|link|img|iframe|source|video|audio|embed)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^\s>]+"
+)
 _STYLED: Final = re.compile(r"(?:@import\s+|url\()[\"']?(?:https?:)?//[^\s)]+")
 
 
@@ -55,7 +57,7 @@ def _write_markdown(command: click.Command) -> None:
 
 
 def markdown_help(text: str) -> str:
-    """Return a help text with the paragraphs that click leaves as they are (after `\\b`) as blocks of code."""
+    """Return a help text in which the paragraphs that click does not wrap, those after a backspace, are code."""
     paragraphs = []
     for paragraph in text.replace("\r", "").split("\n\n"):
         start, mark, rest = paragraph.partition("\b\n")
