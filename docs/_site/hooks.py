@@ -39,21 +39,25 @@ _STYLED: Final = re.compile(r"(?:@import\s+|url\()[\"']?(?:https?:)?//[^\s)]+")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Let help texts of commands be Markdown before they are printed as such."""
+    """Make the commands ready to be printed: help texts as Markdown, names as they are typed, no defaults of click's own."""
     from personamem_builder.cli import cli
 
-    _write_markdown(cli)
+    _make_ready(cli, "personamem")
     return config
 
 
-def _write_markdown(command: click.Command) -> None:
+def _make_ready(command: click.Command, name: str) -> None:
+    command.name = name
     command.help = markdown_help(command.help or "")
+    context = click.Context(command)
+    for parameter in command.get_params(context):  # with --help, which click makes
+        if not isinstance(parameter.default, bool | int | float | str | list | tuple):
+            parameter.default = None
     if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            found = command.get_command(context, name)
+        for own in command.list_commands(context):
+            found = command.get_command(context, own)
             if found is not None:
-                _write_markdown(found)
+                _make_ready(found, own)
 
 
 def markdown_help(text: str) -> str:
