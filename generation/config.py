@@ -77,12 +77,14 @@ class Price(BaseModel):
     Attributes:
         input: Of prompts.
         output: Of replies.
+        cached_input: Of tokens of prompts that the endpoint reads from its cache; by default as much as all others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     input: _Real = Field(ge=0, le=1_000_000)
     output: _Real = Field(ge=0, le=1_000_000)
+    cached_input: _Real | None = Field(default=None, ge=0, le=1_000_000)
 
 
 _OWN_FIELDS: Final = frozenset(

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import ssl
+import threading
 import time
 import urllib.request
 import zlib
@@ -33,7 +34,7 @@ _PART: Final = 2**16
 _MOST_DIGITS: Final = 19
 # Some gates let nobody in who does not say who they are.
 _HEADERS: Final = {"Accept-Encoding": "gzip", "User-Agent": "personamem"}
-_MOST_KEPT: Final = 256
+_POOLS_KEPT: Final = 8
 
 
 class HttpError(Exception):
@@ -154,8 +155,8 @@ def post(
 ) -> Response:
     """Send one request, once, and return the reply, whatever its status, unless it redirects.
 
-    Connections are kept for the next unless the headers say `Connection: close`. Without a context, https trusts
-    what the machine trusts.
+    Connections are kept for the next request of the same thread, unless the headers say `Connection: close`. Without
+    a context, https trusts what the machine trusts.
 
     Raises:
         HttpError: There is no whole reply of bounded size, or the server sends us elsewhere.
@@ -166,7 +167,7 @@ def post(
     if address.scheme == "https":
         context = context or trusted()
     try:
-        response = _pools(os.getpid(), proxy, context).urlopen(
+        response = _kept.pools(os.getpid(), proxy, context).urlopen(
             "POST",
             f"{address.scheme}://{address.place}{address.target}",
             body=body,
@@ -187,12 +188,18 @@ def post(
     return Response(response.status, {name.lower(): value for name, value in response.headers.items()}, content)
 
 
-@lru_cache(maxsize=8)
+class _KeptConnections(threading.local):
+    """The connections of a thread: what it asks an endpoint goes over one of them, as long as that is kept open."""
+
+    def __init__(self) -> None:
+        self.pools = lru_cache(maxsize=_POOLS_KEPT)(_pools)
+
+
 def _pools(process: int, proxy: Address | None, context: ssl.SSLContext | None) -> urllib3.PoolManager:
-    """Return the connections of a process, which no other may use."""
+    """Return new pools for a process; what it opened no other may use."""
     if context is not None and context.verify_mode == ssl.CERT_NONE:
         urllib3.disable_warnings(InsecureRequestWarning)  # else there is one for each request
-    options: dict[str, Any] = {"maxsize": _MOST_KEPT, "ssl_context": context}
+    options: dict[str, Any] = {"maxsize": 1, "ssl_context": context}
     if proxy is None:
         pools = urllib3.PoolManager(**options)
     else:
@@ -200,6 +207,9 @@ def _pools(process: int, proxy: Address | None, context: ssl.SSLContext | None) 
         pools = urllib3.ProxyManager(proxy.shown, proxy_headers=PrivateHeaders(own), **options)
     pools.pool_classes_by_scheme = {"http": _Pool, "https": _SecurePool}
     return pools
+
+
+_kept = _KeptConnections()
 
 
 def _proxy_for(address: Address) -> Address | None:

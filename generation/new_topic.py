@@ -8,131 +8,18 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import yaml
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
-from generation.banks.frames import Pair, Three
 from generation.banks.load import faults_beside_shipped
-from generation.banks.model import Plain, PlainTemplate, Tag
-from generation.banks.topic import (
-    FREE,
-    ITEMS,
-    TRIALS,
-    Exchange,
-    Fact,
-    Item,
-    Reason,
-    SlotTells,
-    Stances,
-    TopicBank,
-    Value,
-    ValueSentence,
-)
+from generation.banks.topic import TopicBank
 from generation.banks.topic_faults import Fault, Place, bad_prose, frame_faults, person_faults, topic_faults
-from generation.llm.client import Client, ReplyError, Request
+from generation.llm.client import Client, ReplyError
+from generation.new_topic_parts import OutlineReply, Part, outline_part, parts_of
 from generation.parallel import calls_under_way, ordered_results
-from generation.records import MEANINGS, MOTIVES
 from generation.revision import rewrite_request
 
 ROUNDS: Final = 3
 """How often parts are written anew with what is wrong with them beside the others."""
-
-_ITEMS: Final = 24
-_SLOTS: Final = 5
-_VALUES: Final = 8
-_KINDS: Final = 4
-_FACTS: Final = 8
-_REASONS: Final = 3
-_THREADS: Final = 6  # that are asked for at a time
-
-
-class Named(BaseModel):
-    """A slot or a kind of facts."""
-
-    id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
-    name: Plain
-
-
-class OutlineReply(BaseModel):
-    """What the topic is about."""
-
-    label: Plain
-    items: list[Item]
-    slots: list[Named]
-    facts: list[Named]
-
-
-class StancesReply(BaseModel):
-    """How items are spoken of."""
-
-    stances: Stances
-    item_queries: list[PlainTemplate]
-    idea_queries: list[PlainTemplate]
-
-
-class SlotReply(BaseModel):
-    """The values of a slot, and how they are spoken of."""
-
-    values: list[Value]
-    tells: SlotTells
-    queries: list[PlainTemplate]
-    again: list[PlainTemplate]
-    recall: list[ValueSentence]
-    recommend_queries: list[PlainTemplate]
-
-
-class ReasonsReply(BaseModel):
-    """Reasons by motive."""
-
-    company: list[Reason]
-    calm: list[Reason]
-    thrift: list[Reason]
-    health: list[Reason]
-    curiosity: list[Reason]
-    convenience: list[Reason]
-    conscience: list[Reason]
-    mastery: list[Reason]
-
-
-class FactsReply(BaseModel):
-    """Facts of one kind, and how they are told."""
-
-    queries: list[PlainTemplate]
-    pairs: list[Pair]
-    threes: list[Three]
-    stock: list[PlainTemplate]
-    facts: list[Fact]
-
-
-class NewThread(BaseModel):
-    """A stretch of chat; what it is about is known."""
-
-    label: Plain
-    needs: list[Tag]
-    exchanges: list[Exchange]
-
-
-class ThreadsReply(BaseModel):
-    """Stretches of chat about one thing."""
-
-    threads: list[NewThread]
-
-
-class _Part(NamedTuple):
-    """A part of a bank.
-
-    Attributes:
-        name: For people.
-        place: Where it stands in the bank.
-        request: The call that writes it.
-        schema: The form of the reply.
-        counts: How many of what the reply must have.
-    """
-
-    name: str
-    place: Place
-    request: Request
-    schema: type[BaseModel]
-    counts: Mapping[str, int]
 
 
 class Written(NamedTuple):
@@ -164,20 +51,20 @@ def write_topic(
         ReplyError: There is no usable outline.
     """
     topic_id = camel_case(name)
-    outline = _outline(name)
-    replies: dict[str, BaseModel] = {outline.name: _ask(client, outline)}
+    outline = outline_part(name)
+    said = _ask(client, outline)
+    assert isinstance(said, OutlineReply)
+    replies: dict[str, BaseModel] = {outline.name: said}
     tell(outline.name)
-    parts = [outline, *_parts(name, replies[outline.name])]
+    parts = [outline, *parts_of(name, said)]
 
-    def attempt(ask: Callable[[_Part], BaseModel], part: _Part) -> BaseModel | ReplyError:
+    def attempt(ask: Callable[[Part], BaseModel], part: Part) -> BaseModel | ReplyError:
         try:
             return ask(part)
         except ReplyError as error:
             return error
 
-    def write(
-        asked: Sequence[_Part], ask: Callable[[_Part], BaseModel], done: str
-    ) -> Iterator[tuple[_Part, ReplyError]]:
+    def write(asked: Sequence[Part], ask: Callable[[Part], BaseModel], done: str) -> Iterator[tuple[Part, ReplyError]]:
         """Take the replies to some parts; yield those for which there is none."""
         with calls_under_way(concurrency) as pool:
             for part, reply in zip(asked, ordered_results(pool, len(asked), partial(attempt, ask), asked), strict=True):
@@ -197,7 +84,7 @@ def write_topic(
         if not wrong:
             break
 
-        def mended(part: _Part, wrong: dict[str, list[str]] = wrong, number: int = number) -> BaseModel:
+        def mended(part: Part, wrong: dict[str, list[str]] = wrong, number: int = number) -> BaseModel:
             return _mend(client, part, replies[part.name], wrong[part.name], number)
 
         # A part that is not mended stays as it is, with its faults.
@@ -222,60 +109,16 @@ def as_yaml(content: Mapping[str, Any], head: str) -> str:
 # --- the parts
 
 
-def _request(part: str, topic: str, facts: Mapping[str, Any], *of: str) -> Request:
-    return Request(f"new_topic_{part}", {"topic": topic, **facts}, ("new topic", topic, part, *of), topic=topic)
-
-
-def topic_requests(topic: str, outline: OutlineReply) -> list[Request]:
-    """Return the calls that write a topic, that for the outline first."""
-    return [part.request for part in (_outline(topic), *_parts(topic, outline))]
-
-
-def _outline(topic: str) -> _Part:
-    counts = {"items": _ITEMS, "slots": _SLOTS, "facts": _KINDS}
-    return _Part("outline", (), _request("outline", topic, {}), OutlineReply, counts)
-
-
-def _parts(topic: str, outline: BaseModel) -> Iterator[_Part]:
-    assert isinstance(outline, OutlineReply)
-    shared = {"label": outline.label, "items": [item.phrase for item in outline.items]}
-    yield _Part("items", ("stances",), _request("stances", topic, shared), StancesReply, {})
-    for i, slot in enumerate(outline.slots):
-        others = [other.name for other in outline.slots if other != slot]
-        request = _request("slot", topic, {**shared, "slot": slot.name, "others": others, "values": _VALUES}, slot.id)
-        yield _Part(f"slot {slot.id}", ("slots", i), request, SlotReply, {"values": _VALUES})
-        of_slot = {**shared, "slot": slot.name, "way": ""}
-        yield _reasons(topic, f"reasons for {slot.id}", ("slots", i, "reasons"), of_slot)
-    for way in ("toward", "away"):
-        yield _reasons(topic, f"reasons {way}", ("item_reasons", way), {**shared, "slot": "", "way": way})
-    for i, kind in enumerate(outline.facts):
-        request = _request("facts", topic, {**shared, "kind": kind.name, "count": _FACTS}, kind.id)
-        yield _Part(f"facts {kind.id}", ("facts", i), request, FactsReply, {"facts": _FACTS})
-    told = [(slot.id, slot.name, 4) for slot in outline.slots]
-    told += [(kind.id, kind.name, 3) for kind in outline.facts]
-    told += [(ITEMS, "", _THREADS), (TRIALS, "", 4), (FREE, "", _THREADS), (FREE, "", _THREADS)]
-    for number, (about, thing, count) in enumerate(told):
-        of_thread: dict[str, Any] = {**shared, "about": about, "thing": thing, "count": count, "batch": number}
-        request = _request("threads", topic, of_thread, about, str(number))
-        yield _Part(f"threads {number}: {about}", ("threads", number), request, ThreadsReply, {"threads": count})
-
-
-def _reasons(topic: str, name: str, place: Place, facts: Mapping[str, Any]) -> _Part:
-    asked: dict[str, Any] = {**facts, "count": _REASONS, "meanings": dict(MEANINGS)}
-    counts = {str(motive): _REASONS for motive in MOTIVES}
-    return _Part(name, place, _request("reasons", topic, asked, name), ReasonsReply, counts)
-
-
-def _ask(client: Client, part: _Part) -> BaseModel:
+def _ask(client: Client, part: Part) -> BaseModel:
     return client.ask(part.request, part.schema, partial(_part_faults, part))
 
 
-def _mend(client: Client, part: _Part, reply: BaseModel, faults: list[str], number: int) -> BaseModel:
+def _mend(client: Client, part: Part, reply: BaseModel, faults: list[str], number: int) -> BaseModel:
     request = rewrite_request(part.request, reply, faults, (0, number))
     return client.ask(request, part.schema, partial(_part_faults, part))
 
 
-def _part_faults(part: _Part, reply: BaseModel) -> list[str]:
+def _part_faults(part: Part, reply: BaseModel) -> list[str]:
     """Return what is wrong with a part, whatever the others are."""
     faults = [
         f"there are {has} {key} and not {count}"
@@ -293,7 +136,7 @@ def _shown(place: Place) -> str:
 # --- the whole
 
 
-def _content(topic_id: str, parts: Sequence[_Part], replies: Mapping[str, BaseModel]) -> dict[str, Any]:
+def _content(topic_id: str, parts: Sequence[Part], replies: Mapping[str, BaseModel]) -> dict[str, Any]:
     """Return the keys of the bank's file, as far as there are replies."""
     outline = replies["outline"]
     assert isinstance(outline, OutlineReply)
@@ -334,13 +177,13 @@ def _faults(content: Mapping[str, Any]) -> list[Fault]:
     return [*topic_faults(bank), *faults_beside_shipped(bank), *bad_prose(bank)]
 
 
-def _of_part(part: _Part, parts: Sequence[_Part], faults: Sequence[Fault]) -> list[str]:
+def _of_part(part: Part, parts: Sequence[Part], faults: Sequence[Fault]) -> list[str]:
     """Return the faults of the bank that a part can mend."""
     own = [fault for fault in faults if _owner(fault.place, parts) == part]
     return [f"{_shown(fault.place)}: {fault.message}" for fault in own]
 
 
-def _owner(place: Place, parts: Sequence[_Part]) -> _Part:
+def _owner(place: Place, parts: Sequence[Part]) -> Part:
     """Return the part in which something stands; what stands nowhere in particular is for the outline."""
     outline, stances = parts[0], parts[1]
     if place[:1] in (("stances",), ("item_queries",), ("idea_queries",)):

@@ -12,8 +12,8 @@ from generation.generic_replies import GenericReply
 from generation.history_records import History
 from generation.llm.backends import parse_backend
 from generation.llm.client import MAX_REPAIRS, Client, Request
-from generation.llm.ledger import price_of
 from generation.llm.paid_models import ATTEMPTS
+from generation.llm.prices import price_of
 from generation.prompts import render
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import PERIODS, QUESTION_TYPES, Message, Persona, Question, Session

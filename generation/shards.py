@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"(\d{5})-of-(\d{5})")
 
 
 class Shard(NamedTuple):
-    """One of several shards, `of` in all; the first has the number 1."""
+    """One of several shards of a run or of an evaluation, `of` in all; the first has the number 1."""
 
     number: int
     of: int
@@ -64,19 +64,18 @@ class ShardDone(BaseModel):
     bytes: dict[str, NonNegativeInt]
 
 
-def parse_shard(text: str, users: int) -> Shard:
-    """Read `3/16`, the third of sixteen shards of a run with so many users.
+def parse_shard(text: object) -> Shard:
+    """Read `3/16`, the third of sixteen shards.
 
     Raises:
-        UserError: It is no such thing, or there are more shards than users.
+        UserError: It is no such text, or there is no such shard.
     """
-    match = re.fullmatch(r"(\d{1,5})/(\d{1,5})", text)
+    match = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", text) if isinstance(text, str) else None
     number, count = map(int, match.groups()) if match else (0, 0)
     if not 1 <= number <= count:
         raise UserError(
-            f"--shard {text[:40]!r} names no shard", "give its number, from 1, and how many there are: 3/16"
+            f"--shard {str(text)[:40]!r} names no shard", "give its number, from 1, and how many there are: 3/16"
         )
-    check_count(count, users)
     return Shard(number, count)
 
 

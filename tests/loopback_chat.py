@@ -37,11 +37,12 @@ Answer = Callable[[list[Message]], "str | HTTPStatus | Raw | None"]
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """What a client sent; header names are in lower case."""
+    """What a client sent, and the port of the connection that it came over; header names are in lower case."""
 
     path: str
     headers: Mapping[str, str]
     body: dict[str, Any]
+    port: int = 0
 
     @property
     def messages(self) -> list[Message]:
@@ -79,16 +80,21 @@ class LoopbackChat(Loopback):
 
 
 class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections stay open
+    disable_nagle_algorithm = True  # else an answer in two parts waits for the client to confirm the first
     chat: ClassVar[LoopbackChat]
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        request = ChatRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = ChatRequest(self.path, headers, body, self.client_address[1])
         self.chat.requests.append(request)
         answer = self.chat.answer(request.messages)
         if isinstance(answer, Raw):
             self.chat.closing.wait(answer.delay)
-            if answer.body is not None:
+            if answer.body is None:
+                self.close_connection = True
+            else:
                 self.send(answer.status, answer.body, answer.headers)
         elif isinstance(answer, HTTPStatus):
             self.send(answer, {"error": {"message": answer.phrase}})

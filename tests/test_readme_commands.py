@@ -14,9 +14,9 @@ import pytest
 from lm_eval._cli import HarnessCLI
 from lm_eval.utils import simple_parse_args_string
 
+from generation.shards import parse_shard
 from personamem_builder.cli import cli
-from personamem_builder.evaluation.arguments import take_shard
-from personamem_builder.evaluation.shards import read_shard
+from personamem_builder.evaluation.own_arguments import take_own
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("benchmarks", "docs", "examples", "lm_eval_tasks")
@@ -114,8 +114,8 @@ def check_lm_eval(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None
     """Parse a command as lm-eval does, and look the tasks and the settings up."""
     if arguments in ([], ["--help"]):
         return
-    arguments, shard = take_shard(arguments)
-    assert shard is None or read_shard(shard)
+    arguments, own = take_own(arguments)
+    assert own.shard is None or parse_shard(own.shard)
     monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
     args = HarnessCLI().parse_args()
     for task in (name for names in args.tasks or () for name in names.split(",")):

@@ -112,7 +112,7 @@ def read_rows(release: Path) -> list[Row]:
                 question=row["user_question_or_message"],
                 letters=letters.render(row),
                 options=option_texts(row),
-                labels=option_labels(len(row["all_options"])),
+                labels=option_labels(row),
             )
             for row in read_questions(folder, "32k").to_pylist()
         ]

@@ -39,7 +39,7 @@ _STYLED: Final = re.compile(r"(?:@import\s+|url\()[\"']?(?:https?:)?//[^\s)]+")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Make the commands ready to be printed: help texts as Markdown, names as they are typed, no defaults of click's own."""
+    """Make commands ready to be printed: help as Markdown, names as they are typed, no defaults of click's own."""
     from personamem_builder.cli import cli
 
     _make_ready(cli, "personamem")

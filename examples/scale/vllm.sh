@@ -8,8 +8,8 @@
 #   MODEL=Qwen/Qwen3-8B PORT=8000 examples/scale/vllm.sh 3/8         # one part, as a task of a job array
 #   personamem merge results/parts --out results/whole               # once all parts are there
 #
-# Questions go out in the order of their contexts, and one is put in the queue only when another was answered: with 4 at
-# a time, as below, about two histories are in the cache at once. The report shows how much of the prompts came from it
+# Questions about one history go out one after another, and the histories grow: with 4 at a time, as below, four
+# histories are in the cache at once. The report shows how much of the prompts came from it
 # (`cached tokens`; vLLM tells with --enable-prompt-tokens-details). The parts of one run need one address, so every
 # node has its own server on the same PORT.
 set -euo pipefail

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from generation.errors import UserError
 from generation.http import body_as_json
-from generation.llm.ledger import CallOutcome
+from generation.llm.paid_calls import CallOutcome
 from generation.prompts import render
 from generation.reading import clean, describe
 from generation.tokenizer import num_tokens

@@ -214,8 +214,8 @@ def completion_of(reply: ChatReply, call: Call) -> Completion:
     return Completion(
         stripped,
         _reason(reply, stripped),
-        reply.prompt_tokens or prompt_tokens(call.messages),
-        reply.reply_tokens or estimated_tokens(reply.text) + estimated_tokens(reply.reasoning),
+        reply.tokens.prompt or prompt_tokens(call.messages),
+        reply.tokens.reply or estimated_tokens(reply.text) + estimated_tokens(reply.reasoning),
     )
 
 

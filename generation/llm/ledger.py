@@ -9,15 +9,16 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from io import FileIO
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, ValidationError
+from pydantic import ValidationError
 
 from generation.config import Price
 from generation.errors import UserError
+from generation.llm.paid_calls import MOST_TOKENS, CallOutcome, PaidCall, Readings, Share, ShareOf, StageUsage
+from generation.llm.prices import dollars, price_of
 from generation.reading import describe
 
 if sys.platform == "win32":
@@ -25,74 +26,9 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-CallOutcome = Literal["ok", "repaired", "cut", "refusal", "rejected", "error"]
-"""What came of a call: a good reply, a good one to a repair turn, or what was wrong with it."""
-
-ShareOf = Literal["persona_id", "topic"]
-"""By what calls are shared out."""
-
-_MOST_TOKENS: Final = 10**12  # of a call
-
 
 class BudgetReached(UserError):
     """The budget of a run is spent."""
-
-
-class PaidCall(BaseModel):
-    """A line of a ledger.
-
-    Attributes:
-        cost: In US dollars; None where the model had no price.
-        persona_id: For which user it was; None if for none.
-        topic: In which topic; empty if in none.
-        disagreed: Of a reading, whether it found something else than was to be written; None of other calls.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-    stage: str
-    template: str
-    model: str
-    prompt_tokens: int = Field(ge=0, le=_MOST_TOKENS)
-    reply_tokens: int = Field(ge=0, le=_MOST_TOKENS)
-    cost: NonNegativeFloat | None
-    outcome: CallOutcome
-    persona_id: int | None = None
-    topic: str = ""
-    disagreed: bool | None = None
-
-
-class Readings(NamedTuple):
-    """How often texts were read back by one model, and how often it found something else than was to be written."""
-
-    texts: int
-    disagreed: int
-
-
-@dataclass
-class StageUsage:
-    """The calls of one stage to one model.
-
-    Attributes:
-        cost: In US dollars; None if that of any of the calls is unknown.
-        outcomes: How often each outcome was.
-    """
-
-    stage: str
-    model: str
-    calls: int = 0
-    prompt_tokens: int = 0
-    reply_tokens: int = 0
-    cost: float | None = 0.0
-    outcomes: dict[CallOutcome, int] = field(default_factory=dict)
-
-
-@dataclass
-class Share:
-    """The calls for one user, or in one topic; the cost is None if that of any is unknown."""
-
-    calls: int = 0
-    cost: float | None = 0.0
 
 
 class Ledger:
@@ -236,7 +172,7 @@ class Ledger:
         A call with a receipt is appended once, however often it is recorded.
         """
         # What an endpoint says may make no sense; the call is paid for all the same.
-        prompt_tokens, reply_tokens = (min(max(0, count), _MOST_TOKENS) for count in (prompt_tokens, reply_tokens))
+        prompt_tokens, reply_tokens = (min(max(0, count), MOST_TOKENS) for count in (prompt_tokens, reply_tokens))
         call = PaidCall(
             stage=stage,
             template=template,
@@ -366,16 +302,3 @@ def check_budget(budget: float | None) -> None:
         raise UserError(
             f"--budget must be above 0, and finite (it is {budget:g})", "leave it out to spend without a limit"
         )
-
-
-def price_of(model: str, prompt_tokens: int, reply_tokens: int, prices: Mapping[str, Price]) -> float | None:
-    """Return what calls cost in US dollars, or None if the price of the model is unknown."""
-    if model not in prices:
-        return None
-    price = prices[model]
-    return (prompt_tokens * price.input + reply_tokens * price.output) / 1_000_000
-
-
-def dollars(amount: float) -> str:
-    """Return an amount as it is shown: with cents, or with two digits where it is less than a dollar."""
-    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.2g}"

@@ -6,10 +6,12 @@ servers send. What it cannot read is a `RequestFailure`, never an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 from generation.http import MAX_VALUES, body_as_json
+from generation.llm.token_choices import TokenChoice, read_choices
+from generation.llm.token_counts import TokenCounts, read_counts
 from generation.reading import clean_text
 
 ReplyOutcome = Literal["answered", "refused", "cut", "failed"]
@@ -18,8 +20,6 @@ ReplyOutcome = Literal["answered", "refused", "cut", "failed"]
 
 QUOTED: Final = 300
 """Characters of what an endpoint said that are shown."""
-
-_MOST_TOKENS: Final = 10_000_000
 
 # How servers name the ways in which a reply ends, in lower case. A text that ends in another way is an answer.
 WHOLE: Final = frozenset({"stop", "eos", "eos_token", "end_turn", "stop_sequence", "end", "complete", "completed"})
@@ -67,16 +67,17 @@ class ChatReply(NamedTuple):
         text: What it said, without the reasoning that came beside it; encodable.
         finish_reason: As the endpoint gave it; empty where it gave none.
         problem: For a failure, what is wrong.
-        prompt_tokens: As counted by the endpoint; None where its count is missing or no count.
+        tokens: As counted by the endpoint.
+        choices: Of the reply's tokens, where the endpoint gave their log-probabilities.
     """
 
     text: str
     outcome: ReplyOutcome
     finish_reason: str = ""
     problem: str = ""
-    prompt_tokens: int | None = None
-    reply_tokens: int | None = None
     reasoning: str = ""
+    tokens: TokenCounts = TokenCounts()
+    choices: Sequence[TokenChoice] | None = None
 
 
 class RequestFailure(NamedTuple):
@@ -108,7 +109,7 @@ def read_reply(content: bytes) -> ChatReply | RequestFailure:
     # A reply in Anthropic's form.
     if body.get("type") == "message" or ("choices" not in body and "content" in body):
         said = _content(body.get("content"))
-        return _judged(said, body.get("stop_reason"), body.get("usage"), ("input_tokens", "output_tokens"))
+        return _judged(said, body.get("stop_reason"), body.get("usage"))
     choices = body.get("choices")
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         return RequestFailure(502, "an answer without any choice")
@@ -169,7 +170,7 @@ def _read_choice(choice: dict[str, Any], usage: object) -> ChatReply:
         ),
         choice.get("finish_reason"),
         usage,
-        ("prompt_tokens", "completion_tokens"),
+        choice.get("logprobs"),
     )
 
 
@@ -209,16 +210,15 @@ def _content(content: object) -> _MessageContent:
     return _MessageContent("".join(texts), "".join(reasoning), "".join(refusals), calls_tool)
 
 
-def _judged(said: _MessageContent, ended: object, usage: object, counts: tuple[str, str]) -> ChatReply:
+def _judged(said: _MessageContent, ended: object, usage: object, logprobs: object = None) -> ChatReply:
     """Return a reply with its outcome."""
     finish_reason = clean_text(ended)[:100] if isinstance(ended, str) else ""
     text = clean_text(said.text)
     outcome, problem = _outcome(said, text, finish_reason.lower())
     if outcome == "refused" and not text.strip():
         text = clean_text(said.refusal)
-    prompt_tokens, reply_tokens = (_count(usage, name) for name in counts)
     reasoning = clean_text(said.reasoning)
-    return ChatReply(text, outcome, finish_reason, problem, prompt_tokens, reply_tokens, reasoning)
+    return ChatReply(text, outcome, finish_reason, problem, reasoning, read_counts(usage), read_choices(logprobs))
 
 
 def _outcome(said: _MessageContent, text: str, reason: str) -> tuple[ReplyOutcome, str]:
@@ -234,11 +234,6 @@ def _outcome(said: _MessageContent, text: str, reason: str) -> tuple[ReplyOutcom
         beside = " but a call of a tool" if said.calls_tool else " but reasoning" if said.reasoning.strip() else ""
         return "failed", f"a reply without any text{beside}"
     return "answered", ""
-
-
-def _count(usage: object, name: str) -> int | None:
-    count = usage.get(name) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and 0 < count <= _MOST_TOKENS else None
 
 
 # --- a stream of events
@@ -332,14 +327,10 @@ class _Stream:
         """Return what the events amount to, in OpenAI's form."""
         if not (self.is_done or self._ended):
             return {"error": "a stream of events that ends early"}
-        usage = {
-            "prompt_tokens": self._usage.get("prompt_tokens", self._usage.get("input_tokens")),
-            "completion_tokens": self._usage.get("completion_tokens", self._usage.get("output_tokens")),
-        }
         message = {
             "content": "".join(self._texts),
             "reasoning": "".join(self._reasoning),
             "refusal": "".join(self._refusals),
             "tool_calls": self._calls_tool,
         }
-        return {"choices": [{"message": message, "finish_reason": self._ended or "stop"}], "usage": usage}
+        return {"choices": [{"message": message, "finish_reason": self._ended or "stop"}], "usage": self._usage}

@@ -14,7 +14,8 @@ from generation.interruption import kept_if_interrupted
 from generation.llm.backends import KINDS, BackendName, make_model, parse_backend
 from generation.llm.cache import ReplyCache
 from generation.llm.client import Account, Client, ReplyError, Request
-from generation.llm.ledger import Ledger, StageUsage, check_budget
+from generation.llm.ledger import Ledger, check_budget
+from generation.llm.paid_calls import StageUsage
 from generation.llm.paid_models import ATTEMPTS, LEDGER, REPLIES
 from generation.llm.prices import known_prices
 from generation.parallel import calls_under_way, ordered_results

@@ -185,7 +185,7 @@ def _judge(
     name: str, config: Path | None, budget: float | None, folder: Path, drawn: Sequence[WrongAnswer], out: Path
 ) -> Judgement:
     from generation.config import LLMConfig, load_config
-    from generation.llm.ledger import dollars
+    from generation.llm.prices import dollars
     from personamem_builder.annotation.judge import Judge
 
     llm = load_config(config).llm if config is not None else LLMConfig(temperature=0)

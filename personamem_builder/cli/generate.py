@@ -16,8 +16,8 @@ from generation.banks.load import load_banks
 from generation.config import MAX_USERS, Config, load_config
 from generation.errors import UserError
 from generation.llm.backends import OFFLINE, parse_backend
-from generation.llm.ledger import check_budget, dollars
-from generation.llm.prices import described_price, known_prices
+from generation.llm.ledger import check_budget
+from generation.llm.prices import described_price, dollars, known_prices
 from generation.llm.usage import Usage
 from generation.pipeline import Generated
 from generation.pipeline import generate as generate_run
@@ -108,7 +108,9 @@ def generate(
         click.echo(preview_run(work))
         return
     folder = out or Path("runs") / config.stem
-    shard = parse_shard(shard_text, settings.personas) if shard_text is not None else None
+    shard = parse_shard(shard_text) if shard_text is not None else None
+    if shard is not None:
+        check_count(shard.of, settings.personas)
     if estimate:
         _print_estimate(shard_inputs(work, shard) if shard else _left(work, folder), as_json)
         return

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from generation.errors import UserError
-from generation.llm.ledger import dollars
+from generation.llm.prices import dollars
 from personamem_builder.cli.options import PATH, next_step
 
 

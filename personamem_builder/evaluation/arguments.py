@@ -9,16 +9,17 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
 from generation.redaction import hide
 from generation.resources import data_dir, install_hint
+from generation.shards import Shard, parse_shard
 from generation.yaml_reading import read_yaml
 from personamem_builder.build.on_demand import recipe_of
 from personamem_builder.evaluation.journal import FILE_NAME
 from personamem_builder.evaluation.journal_lm import is_key_name
-from personamem_builder.evaluation.shards import Shard, read_shard
+from personamem_builder.evaluation.shards import part_folder
 from personamem_builder.evaluation.task_names import ChosenTasks, check_one_split, choose_tasks
 from personamem_builder.evaluation.window import no_loglikelihood, scores_letters, scores_no_loglikelihood
 from personamem_builder.evaluation.wrapped_lm_eval import EvaluationRun
@@ -32,16 +33,51 @@ _MODELS: Final = {
     "personamem-anthropic": "personamem_builder.evaluation.endpoints",
     "personamem-chat": "personamem_builder.evaluation.endpoints",
     "personamem-floor": "personamem_builder.evaluation.floors",
+    "personamem-vllm": "personamem_builder.evaluation.vllm_lm",
 }
 """Our models, and the modules whose import registers them."""
 
 
-def take_shard(arguments: Sequence[str]) -> tuple[list[str], str | None]:
-    """Return the arguments of lm-eval's command line, and our own `--shard`, which is not among them."""
-    parser = argparse.ArgumentParser("personamem eval", add_help=False, allow_abbrev=False)
-    parser.add_argument("--shard", metavar="I/N")
-    own, theirs = parser.parse_known_args(list(arguments))
-    return theirs, own.shard
+class Selected(NamedTuple):
+    """What a run asks.
+
+    Attributes:
+        config: lm-eval's, of the arguments and a file.
+        metadata: Those that were given, with the part.
+        part: Which part of the questions; None for all.
+    """
+
+    config: Any
+    chosen: ChosenTasks
+    metadata: dict[str, Any]
+    part: Shard | None
+
+
+def select(args: argparse.Namespace, shard: str | None = None) -> Selected:
+    """Find out what a run asks, and write that into lm-eval's arguments.
+
+    Raises:
+        UserError: An argument has no meaning.
+    """
+    config = read_config(args)
+    _hide_keys(config.model_args)
+    metadata = _given_metadata(args)
+    part = _shard(metadata, shard)
+    args.include_path = config.include_path
+    include_tasks(args)
+    chosen = choose_tasks(config.tasks, args.include_path)
+    args.tasks = chosen.names
+    if part:
+        _check_divisible(chosen)
+        args.metadata = metadata = {**metadata, "shard": str(part)}
+    if chosen.ours:
+        if config.num_fewshot:
+            raise UserError(
+                f"--num_fewshot {config.num_fewshot}: {chosen.ours[0]} has no few-shot examples",
+                "leave it out; other tasks need a run of their own",
+            )
+        _check_metadata(args, metadata, chosen.ours)
+    return Selected(config, chosen, metadata, part)
 
 
 def prepare(args: argparse.Namespace, shard: str | None = None) -> EvaluationRun:
@@ -55,13 +91,11 @@ def prepare(args: argparse.Namespace, shard: str | None = None) -> EvaluationRun
     Raises:
         UserError: A task cannot run with the model, or an argument has no meaning.
     """
-    config = _read_config(args)
-    _hide_keys(config.model_args)
-    metadata = _given_metadata(args)
-    part = _shard(metadata, shard)
+    config, chosen, _, part = select(args, shard)
     output = Path(config.output_path or _OUTPUT)
     if part:
-        output = output.parent / part.folder / output.name if output.suffix == ".json" else output / part.folder
+        own = part_folder(part)
+        output = output.parent / own / output.name if output.suffix == ".json" else output / own
     folder = output.parent if output.suffix == ".json" else output
     journal = folder / FILE_NAME
     if config.use_cache:
@@ -70,39 +104,41 @@ def prepare(args: argparse.Namespace, shard: str | None = None) -> EvaluationRun
             "is missing",
             f"leave it out; to ask anew, remove {journal}",
         )
-    args.include_path = config.include_path
-    include_tasks(args)
-    chosen = choose_tasks(config.tasks, args.include_path)
-    args.tasks = chosen.names
-    if part:
-        _check_divisible(chosen)
-        args.metadata = metadata = {**metadata, "shard": str(part)}
     model = model_class(config.model)
     if scores_no_loglikelihood(model):
         _check_key(model)
-        for task, kind in chosen.output_types.items():
-            if kind in ("multiple_choice", "loglikelihood", "loglikelihood_rolling") and not (
-                scores_letters(model) and "_letters" in task
-            ):
-                raise no_loglikelihood(config.model, task)
+        check_tasks(model, config.model, chosen)
         if not config.apply_chat_template:
             args.apply_chat_template = True
-    if chosen.ours:
-        if config.num_fewshot:
-            raise UserError(
-                f"--num_fewshot {config.num_fewshot}: {chosen.ours[0]} has no few-shot examples",
-                "leave it out; other tasks need a run of their own",
-            )
-        _check_metadata(args, metadata, chosen.ours)
     args.output_path = str(output)
     return EvaluationRun(folder, chosen.built_in, None if config.model == "personamem-floor" else journal)
+
+
+def check_tasks(model: Any, name: str, chosen: ChosenTasks) -> None:
+    """Refuse tasks that a model cannot do.
+
+    Args:
+        model: Its class.
+        name: As lm-eval knows it.
+        chosen: The tasks.
+
+    Raises:
+        UserError: It is a chat backend, and a task needs log-likelihoods that it cannot give.
+    """
+    if not scores_no_loglikelihood(model):
+        return
+    for task, kind in chosen.output_types.items():
+        if kind in ("multiple_choice", "loglikelihood", "loglikelihood_rolling") and not (
+            scores_letters(model) and "_letters" in task
+        ):
+            raise no_loglikelihood(name, task)
 
 
 def _shard(metadata: Mapping[str, Any], given: str | None) -> Shard | None:
     named = metadata.get("shard", given)
     if given is not None and named != given:
         raise UserError(f"--shard {given} and --metadata shard={named} are two parts", "leave one of them out")
-    return None if named is None else read_shard(named)
+    return None if named is None else parse_shard(named)
 
 
 def _check_divisible(chosen: ChosenTasks) -> None:
@@ -153,7 +189,7 @@ def model_class(name: str) -> Any:
         ) from error
 
 
-def _read_config(args: argparse.Namespace) -> Any:
+def read_config(args: argparse.Namespace) -> Any:
     """Merge arguments and config file as lm-eval will do again, but without its words."""
     from lm_eval.config.evaluate_config import EvaluatorConfig
 

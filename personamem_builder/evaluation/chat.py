@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from generation.errors import UserError
 from personamem_builder.memory.sessions import spoken
@@ -123,6 +123,28 @@ def _labelled(message: Message) -> str:
     if message["role"] == "system":
         return content
     return mark + spoken({"role": message["role"], "content": content[len(mark) :]})
+
+
+class HistoryPlace(NamedTuple):
+    """Which history a prompt shows, by the name of those that start alike, and how far: its end index."""
+
+    group: str
+    end: int
+
+
+def by_history(requests: Sequence[Any]) -> list[list[int]]:
+    """Return the numbers of requests, those that share a history together and ordered by how much of it they show.
+
+    Asked in this order, most of a prompt is in a cache of prefixes. Requests of other tasks say nothing of a history.
+    """
+    groups: dict[object, list[int]] = {}
+    for number, request in enumerate(requests):
+        place = getattr(request, "history", None)
+        groups.setdefault(place.group if place else number, []).append(number)
+    return [
+        sorted(own, key=lambda number: requests[number].history.end) if isinstance(group, str) else own
+        for group, own in groups.items()
+    ]
 
 
 class RenderedPrompt(str):

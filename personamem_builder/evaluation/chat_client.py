@@ -7,6 +7,7 @@ import queue
 import ssl
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -24,14 +25,15 @@ from generation.llm.chat_request import (
     is_too_long,
     not_there,
     refuses_system,
+    send_chat,
 )
 from generation.llm.replies import ChatReply, RequestFailure, spoken
 from generation.llm.request_fields import RequestFields, refused_temperature
+from generation.llm.token_choices import TokenChoice
 from generation.progress import Waiting
 from generation.redaction import redact
-from personamem_builder.evaluation.letters import TokenChoice
-from personamem_builder.evaluation.measured_chat import send_measured
 from personamem_builder.evaluation.responses import Reply
+from personamem_builder.usage import AnswerUsage
 
 MOST_AT_ONCE: Final = 256
 """Most requests under way at a time."""
@@ -84,6 +86,11 @@ class _QuestionResult(NamedTuple):
     tokens: Sequence[TokenChoice] | None = None
 
 
+_Tasks = queue.SimpleQueue[int | None]
+_Results = queue.SimpleQueue[tuple[int, int, _QuestionResult | BaseException]]
+"""Of each a worker, a question, and what came of it."""
+
+
 class Answered(NamedTuple):
     """A question's number, its reply, where to cut its text, and the tokens of the reply, see `_QuestionResult`."""
 
@@ -91,6 +98,26 @@ class Answered(NamedTuple):
     reply: Reply
     stops: list[str]
     tokens: Sequence[TokenChoice] | None = None
+
+
+class _Dealer:
+    """Deals questions to workers, by their numbers: each is through with a group before it gets the next."""
+
+    def __init__(self, groups: Sequence[Sequence[int]]) -> None:
+        self._groups = deque(map(deque, groups))
+        self._own: dict[int, deque[int]] = {}
+
+    def next(self, worker: int) -> int | None:
+        """Return the next question of a worker; None where there is none."""
+        if not self._own.get(worker):
+            if not self._groups:
+                return None
+            self._own[worker] = self._groups.popleft()
+        return self._own[worker].popleft()
+
+    def left(self) -> list[int]:
+        """Return what was dealt to nobody."""
+        return [number for group in (*self._own.values(), *self._groups) for number in group]
 
 
 class ChatClient:
@@ -115,48 +142,48 @@ class ChatClient:
         self._done = self._total = 0
         self._waiting = Waiting(endpoint.address.place, clock, lambda: f"{self._done:,} of {self._total:,} done")
 
-    def ask_all(self, count: int, payload: Callable[[int], Payload]) -> Iterator[Answered]:
+    def ask_all(self, groups: Sequence[Sequence[int]], payload: Callable[[int], Payload]) -> Iterator[Answered]:
         """Yield what came of each question, as it comes.
 
         The requests are made by threads that nobody waits for, so that what stops the program stops it at once.
-        `payload` gives the request of a question by its number, when its turn comes.
+
+        Args:
+            groups: The numbers of the questions. Those of a group, which share a history, are asked one after another
+                on one connection: behind it there may be several servers, each with a cache of its own.
+            payload: Gives the request of a question by its number, when its turn comes.
 
         Raises:
             UserError: The endpoint cannot be used.
         """
-        self._total, self._done = count, 0
+        self._total, self._done = sum(map(len, groups)), 0
         self._over = threading.Event()
-        tasks: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-        results: queue.SimpleQueue[tuple[int, _QuestionResult | BaseException]] = queue.SimpleQueue()
-        workers = min(self._endpoint.at_once, count)
-        for _ in range(workers):
-            threading.Thread(target=self._work, args=(tasks, results, payload), daemon=True).start()
+        results: _Results = queue.SimpleQueue()
+        workers: list[_Tasks] = [queue.SimpleQueue() for _ in range(min(self._endpoint.at_once, len(groups)))]
+        for worker, tasks in enumerate(workers):
+            threading.Thread(target=self._work, args=(worker, tasks, results, payload), daemon=True).start()
         try:
-            yield from self._collect(count, workers, tasks, results)
+            yield from self._collect(_Dealer(groups), workers, results)
         finally:
             self._over.set()
-            for _ in range(workers):
+            for tasks in workers:
                 tasks.put(None)
 
-    def _collect(
-        self,
-        count: int,
-        workers: int,
-        tasks: queue.SimpleQueue[int | None],
-        results: queue.SimpleQueue[tuple[int, _QuestionResult | BaseException]],
-    ) -> Iterator[Answered]:
-        sent = under_way = failed_in_a_row = 0
+    def _collect(self, dealer: _Dealer, workers: Sequence[_Tasks], results: _Results) -> Iterator[Answered]:
+        under_way = failed_in_a_row = 0
+        idle = list(range(len(workers)))
         doubt: UserError | None = None
         while True:
             # An endpoint that may be of no use gets no more questions until those under way have come back.
-            while sent < count and under_way < workers and doubt is None and failed_in_a_row < _GIVE_UP_AFTER:
-                tasks.put(sent)
-                sent += 1
-                under_way += 1
+            while idle and doubt is None and failed_in_a_row < _GIVE_UP_AFTER:
+                worker = idle.pop(0)
+                if (question := dealer.next(worker)) is not None:
+                    workers[worker].put(question)
+                    under_way += 1
             if not under_way:
                 break
-            number, asked = results.get()
+            worker, number, asked = results.get()
             under_way -= 1
+            idle.append(worker)
             if isinstance(asked, BaseException):
                 raise asked
             self._done += 1
@@ -169,24 +196,19 @@ class ChatClient:
             last = asked.reply
         if doubt is not None:
             raise doubt
-        for number in range(sent, count):
+        for number in dealer.left():
             reason = f"not asked, since {failed_in_a_row} questions in a row failed, the last: {last.finish_reason}"
             yield Answered(number, Reply("", "failed", reason), [])
 
-    def _work(
-        self,
-        tasks: queue.SimpleQueue[int | None],
-        results: queue.SimpleQueue[tuple[int, _QuestionResult | BaseException]],
-        payload: Callable[[int], Payload],
-    ) -> None:
+    def _work(self, worker: int, tasks: _Tasks, results: _Results, payload: Callable[[int], Payload]) -> None:
         while (number := tasks.get()) is not None:
             try:
                 with self._waiting.call():
                     asked = self._ask(number, payload(number))
             except BaseException as error:  # it is raised where the results are collected
-                results.put((number, error))
+                results.put((worker, number, error))
             else:
-                results.put((number, asked))
+                results.put((worker, number, asked))
 
     def _ask(self, number: int, payload: Payload) -> _QuestionResult:
         """Ask until there is a reply, or no more sense in it."""
@@ -195,17 +217,19 @@ class ChatClient:
         patience = _PATIENCE
         while True:
             fields = self._fields
-            result, usage, tokens = send_measured(
-                endpoint.address, fields.of(payload), endpoint.headers, endpoint.timeout, endpoint.context, self._clock
+            started = self._clock()
+            result = send_chat(
+                endpoint.address, fields.of(payload), endpoint.headers, endpoint.timeout, endpoint.context
             )
+            seconds = round(self._clock() - started, 6)
             if isinstance(result, ChatReply):
                 if result.outcome != "failed":
                     self._answered = True
                     return _QuestionResult(
-                        Reply(result.text, result.outcome, result.finish_reason, usage),
+                        Reply(result.text, result.outcome, result.finish_reason, AnswerUsage(seconds, *result.tokens)),
                         fields.stops(payload),
                         None,
-                        tokens,
+                        result.choices,
                     )
                 problem, asked = result.problem, 0.0
             else:

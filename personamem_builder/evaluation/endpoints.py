@@ -20,6 +20,7 @@ from generation.http import PrivateHeaders, address_of, is_header_value, trusted
 from generation.llm.chat_request import EndpointLabels
 from generation.llm.endpoint import DEFAULT_TIMEOUT
 from generation.progress import track
+from personamem_builder.evaluation.chat import by_history
 from personamem_builder.evaluation.chat_client import MOST_AT_ONCE, Answered, ChatClient, Endpoint
 from personamem_builder.evaluation.letters import MOST_TOKENS, TOP, letter_scores
 from personamem_builder.evaluation.responses import LetterAnswer, Reply
@@ -114,7 +115,7 @@ class _ClientModel(TemplateAPI):
         if not requests:
             return []
         replies: dict[int, Reply] = {}
-        found = self._client.ask_all(len(requests), lambda number: self._payload(*requests[number].args))
+        found = self._client.ask_all(by_history(requests), lambda number: self._payload(*requests[number].args))
         what = f"asking {self._endpoint.address.place}"
         for number, reply, stops, _ in found if disable_tqdm else track(found, what, len(requests)):
             replies[number] = self._finished(reply, stops)
@@ -183,13 +184,13 @@ class ChatEndpoint(_ClientModel, LocalChatCompletion):
         questions: dict[str, list[int]] = {}
         for index, request in enumerate(requests):
             questions.setdefault(request.args[0].prompt, []).append(index)
-        groups = list(questions.values())
-        payloads = [self._letters_payload(requests[own[0]].args[0]) for own in groups]
+        own_requests = list(questions.values())
+        first = [requests[own[0]] for own in own_requests]
         answers: dict[int, LetterAnswer] = {}
-        found = self._client.ask_all(len(groups), payloads.__getitem__)
+        found = self._client.ask_all(by_history(first), lambda number: self._letters_payload(first[number].args[0]))
         what = f"asking {self._endpoint.address.place}"
-        for one in found if disable_tqdm else track(found, what, len(groups)):
-            own = groups[one.number]
+        for one in found if disable_tqdm else track(found, what, len(first)):
+            own = own_requests[one.number]
             for index, answer in zip(own, self._letters(one, [requests[i].args[1] for i in own]), strict=True):
                 answers[index] = answer
                 if answer.outcome != "failed":

@@ -33,6 +33,7 @@ SHAPES_NO_ANSWER: Final = frozenset(
         "verify_certificate",
         "ca_cert_path",
         "prefill_chunk",
+        "gpu_memory_utilization",
     ]
 )
 """Arguments of models that say how answers are got, not which."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from generation.http import body_as_json
+from generation.llm.token_choices import TokenChoice
 from personamem_builder.schema import option_letters
 
 TOP: Final = 20
@@ -18,13 +18,6 @@ MOST_TOKENS: Final = 3
 
 _OPENING: Final = re.compile(r"[\s(\[{\"'*_`]*")
 _SPELLING: Final = re.compile(r"[\s(\[{\"'*_`]*([a-z])[\s)\]}.:,\"'*_`]*", re.IGNORECASE)
-
-
-class TokenChoice(NamedTuple):
-    """A token of a reply: what was written, and the likeliest tokens there with their log-probabilities."""
-
-    written: str
-    top: Sequence[tuple[str, float]]
 
 
 class LetterScores(NamedTuple):
@@ -39,30 +32,6 @@ class LetterScores(NamedTuple):
     logprobs: list[float]
     seen: list[bool]
     unseen: float
-
-
-def read_choices(content: bytes) -> list[TokenChoice] | None:
-    """Return the tokens of an OpenAI chat reply with their alternatives; None where it has none that can be read."""
-    try:
-        body = body_as_json(content.decode("utf-8-sig", errors="replace"))
-        tokens = body["choices"][0]["logprobs"]["content"]
-        found = [TokenChoice(_text(token["token"]), [_pair(one) for one in token["top_logprobs"]]) for token in tokens]
-    except (ValueError, TypeError, LookupError):
-        return None
-    return found if found and all(choice.top for choice in found) else None
-
-
-def _pair(entry: Any) -> tuple[str, float]:
-    logprob = float(entry["logprob"])
-    if math.isnan(logprob) or logprob > 1e-6:
-        raise ValueError(f"{logprob} is no log-probability")
-    return _text(entry["token"]), min(logprob, 0.0)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
 
 
 def letter_scores(tokens: Sequence[TokenChoice], count: int) -> LetterScores:

@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple, cast
 from generation.errors import UserError
 from generation.files import replacing
 from generation.reading import as_one
+from generation.shards import Shard, parse_shard
 from personamem_builder.evaluation.journal_lm import SHAPES_NO_ANSWER
 from personamem_builder.evaluation.merged_results import merged_results
-from personamem_builder.evaluation.shards import Shard, plan_digest, read_shard
+from personamem_builder.evaluation.shards import plan_digest
 from personamem_builder.results.answers import line_from_prediction, line_from_sample
 from personamem_builder.results.files import ResultsFile, find_results, read_lines
 from personamem_builder.results.settings import LmEvalResults, printable
@@ -113,7 +114,7 @@ def _find_parts(places: Iterable[Path], notes: list[str]) -> list[_Part]:
         elif len(shards) > 1:
             raise UserError(f"{file.path}: only some of its tasks were asked in parts", "evaluate those on their own")
         else:
-            parts.append(_Part(file, results, read_shard(shards.pop())))
+            parts.append(_Part(file, results, parse_shard(shards.pop())))
     if not parts:
         listed = ", ".join(map(str, found.places))
         raise UserError(f"{listed}: no parts of a run", "personamem eval … --shard 1/8, and so on")

@@ -15,7 +15,10 @@ from typing import Any, cast
 from generation.errors import UserError
 from generation.redaction import RedactingStream, redact
 from generation.resources import install_hint
-from personamem_builder.evaluation.arguments import include_tasks, prepare, take_shard
+from personamem_builder.evaluation.arguments import include_tasks, prepare
+from personamem_builder.evaluation.estimate import Estimate
+from personamem_builder.evaluation.estimated_run import estimate_run
+from personamem_builder.evaluation.own_arguments import take_own
 from personamem_builder.evaluation.wrapped_lm_eval import swapped, wrapped
 
 
@@ -43,6 +46,44 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
         UserError: lm-eval is not installed, a task cannot run with the model, or something cannot be written.
         Unanswered: Some questions got no answer.
     """
+    theirs, own = take_own(arguments)
+    with _harness(theirs) as harness:
+        args = harness.parse_args()
+        if getattr(args, "command", None) != "run":
+            include_tasks(args)
+            harness.execute(args)
+            return []
+        run = prepare(args, own.shard)
+        with _made(run.folder), wrapped(run), _readable_http_errors(run.journal):
+            harness.execute(args)
+    written = [tracker.save_predictions(rows) for tracker, rows in run.saved if rows]
+    if run.failed:
+        raise Unanswered(
+            f"{len(run.failed)} of {run.asked} questions got no answer, and count in no score; the first: "
+            f"{redact(run.failed[0]) or 'no reason is known'}",
+            f"the same command asks only these again: personamem eval {redact(shlex.join(arguments))}",
+            written,
+        )
+    return written
+
+
+def estimate_lm_eval(arguments: Sequence[str]) -> Estimate:
+    """Return what a run of lm-eval's command line will take, `--estimate` and what belongs to it among the arguments.
+
+    Raises:
+        UserError: See `estimate_run`.
+    """
+    theirs, own = take_own(arguments)
+    with _harness(theirs) as harness:
+        args = harness.parse_args()
+        if getattr(args, "command", None) != "run":
+            raise UserError("--estimate is for runs only", "personamem eval --tasks … --model … --estimate")
+        return estimate_run(args, own)
+
+
+@contextmanager
+def _harness(arguments: Sequence[str]) -> Iterator[Any]:
+    """Yield lm-eval's command line, which reads these arguments; keys are kept out of what is printed and logged."""
     try:
         from lm_eval._cli import HarnessCLI
         from lm_eval.utils import setup_logging
@@ -55,30 +96,12 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
             "not scored on the same number" not in record.getMessage() or "personamem" not in record.getMessage()
         )
     )
-    theirs, shard = take_shard(arguments)
     with (
-        swapped(sys, "argv", ["personamem eval", *theirs]),  # lm-eval's parser reads nothing else
+        swapped(sys, "argv", ["personamem eval", *arguments]),  # lm-eval's parser reads nothing else
         _redacted_output(),
         _redacted_logs(),
     ):
-        harness = HarnessCLI()
-        args = harness.parse_args()
-        if getattr(args, "command", None) != "run":
-            include_tasks(args)
-            harness.execute(args)
-            return []
-        run = prepare(args, shard)
-        with _made(run.folder), wrapped(run), _readable_http_errors(run.journal):
-            harness.execute(args)
-    written = [tracker.save_predictions(rows) for tracker, rows in run.saved if rows]
-    if run.failed:
-        raise Unanswered(
-            f"{len(run.failed)} of {run.asked} questions got no answer, and count in no score; the first: "
-            f"{redact(run.failed[0]) or 'no reason is known'}",
-            f"the same command asks only these again: personamem eval {redact(shlex.join(arguments))}",
-            written,
-        )
-    return written
+        yield HarnessCLI()
 
 
 @contextmanager

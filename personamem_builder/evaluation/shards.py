@@ -3,46 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
 
 from generation.errors import UserError
 from generation.files import json_digest
+from generation.shards import Shard
 from personamem_builder.schema import QuestionRow
 
 Docs = list[tuple[int, QuestionRow]]
 """Questions with their numbers in the run, as lm-eval's tasks yield them."""
 
 
-class Shard(NamedTuple):
-    """A part of a run by its number, from 1, and how many there are."""
-
-    number: int
-    of: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
-    @property
-    def folder(self) -> str:
-        """The folder of its results: `part-3-of-8`, with zeros where that sorts parts by number."""
-        return f"part-{self.number:0{len(str(self.of))}}-of-{self.of}"
-
-
-def read_shard(value: Any) -> Shard:
-    """Read `"3/8"`.
-
-    Raises:
-        UserError: It is no such text, or there is no such part.
-    """
-    found = re.fullmatch(r"([0-9]{1,6})/([0-9]{1,6})", value) if isinstance(value, str) else None
-    shard = Shard(int(found[1]), int(found[2])) if found else None
-    if shard is None or not 1 <= shard.number <= shard.of:
-        raise UserError(
-            f"shard {value!r} is no part of a run", "parts are 1/8 to 8/8: --shard 3/8 is the third of eight"
-        )
-    return shard
+def part_folder(shard: Shard) -> str:
+    """Return the folder of the results of a part: `part-3-of-8`, with zeros where that sorts parts by number."""
+    return f"part-{shard.number:0{len(str(shard.of))}}-of-{shard.of}"
 
 
 def deal(costs: Mapping[str, int], count: int) -> list[set[str]]:

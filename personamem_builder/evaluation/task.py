@@ -17,12 +17,13 @@ from lm_eval.api.task import ConfigurableTask
 
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES
+from generation.shards import parse_shard
 from personamem_builder.dataset.contexts import ContextStore, open_contexts
 from personamem_builder.dataset.locate import remote_contexts
 from personamem_builder.evaluation import chat, scoring
 from personamem_builder.evaluation.instruction import OPTIONS, last_turn, wants_explanation
 from personamem_builder.evaluation.responses import LetterAnswer, outcome_of
-from personamem_builder.evaluation.shards import Docs, Shard, check_processes, deal_contexts, plan_digest, read_shard
+from personamem_builder.evaluation.shards import Docs, check_processes, deal_contexts, plan_digest
 from personamem_builder.evaluation.task_data import (
     asked_split,
     chosen_value,
@@ -57,13 +58,7 @@ _HIGHER_IS_BETTER: Final = {
     "acc_per_token": True,
     "acc_macro": True,
     **{f"acc_{question_type}": True for question_type in QUESTION_TYPES},
-    "invalid_rate": False,
-    "unseen": False,
-    "cut": False,
-    "refused": False,
-    "failed": False,
-    "skipped": False,
-    "truncated": False,
+    **dict.fromkeys(("invalid_rate", "unseen", "cut", "refused", "failed", "skipped", "truncated"), False),
 }
 
 
@@ -107,7 +102,7 @@ class PersonaMemTask(ConfigurableTask):
         metadata = self.config.metadata
         self._roles = chosen_value(metadata, "roles", ("normalised", "no_system", "verbatim"))
         self._overlength: Overlength = chosen_value(metadata, "overlength", ("error", "skip", "left"))
-        self._shard = read_shard(metadata["shard"]) if "shard" in metadata else None
+        self._shard = parse_shard(metadata["shard"]) if "shard" in metadata else None
         self.with_context = (dataset_kwargs or {}).get("context", "full") != "none"
         split = self.config.test_split
         self.source = find_source(metadata, split, self.config.task)
@@ -201,8 +196,10 @@ class PersonaMemTask(ConfigurableTask):
         shares_history = self.with_context and self.condition.shows_whole
         return deal_contexts(docs, count, self.condition.context_id, shares_history=shares_history)
 
-    def _plan_parts(self, shard: Shard, limit: int | None, samples: list[int] | None) -> None:
+    def plan_parts(self, limit: int | None, samples: list[int] | None) -> None:
         """Make sure that every part has questions, and have the results say which part this is, of what plan."""
+        if (shard := self._shard) is None:
+            return
         docs = list(super().doc_iterator(limit=limit, samples=samples))
         parts = self._dealt(docs, shard.of)
         if not all(parts):
@@ -231,8 +228,7 @@ class PersonaMemTask(ConfigurableTask):
         self._window: Window = window_of(chat_template, self.config.metadata)
         if self._window.max_length is None and self.with_context:
             _log.warning("%s: the model's window is unknown, lengths are not checked", self.config.task)
-        if self._shard is not None:
-            self._plan_parts(self._shard, limit, samples)
+        self.plan_parts(limit, samples)
         self._asked = [doc for _, doc in super().doc_iterator(limit=limit, samples=samples)]
         self._types = Counter(doc["question_type"] for _, doc in self.doc_iterator(limit=limit, samples=samples))
         self._weigh_types(Counter())
@@ -244,8 +240,10 @@ class PersonaMemTask(ConfigurableTask):
     def construct_requests(self, doc: QuestionRow, ctx: Any, **kwargs: Any) -> Any:
         """Build the requests of one question, noting the length of its options in the model's tokens."""
         requests = super().construct_requests(doc, ctx, **kwargs)
+        group = self.condition.group(doc) if self.with_context else ""
+        place = chat.HistoryPlace(group, doc["end_index_in_shared_context"]) if group else None
         for request in requests if isinstance(requests, list) else [requests]:
-            request.asked_in_all_parts = self._asked  # a floor may learn from the other questions
+            request.asked_in_all_parts, request.history = self._asked, place  # for floors, and for chat backends
         count = self._window.count_option
         if self.OUTPUT_TYPE == "multiple_choice" and count is not None and not isinstance(ctx, chat.PromptRef):
             # As lm-eval scores them: what the option adds to the tokens of what stands before it.

@@ -20,7 +20,8 @@ from small_runs import TINY, make_run, tiny_work
 from generation.config import LLMConfig, Price
 from generation.errors import UserError
 from generation.llm import endpoint
-from generation.llm.ledger import BudgetReached, Readings
+from generation.llm.ledger import BudgetReached
+from generation.llm.paid_calls import Readings
 from generation.llm.usage import Usage
 from generation.pipeline import Generated, generate
 from generation.records import Question, Session

@@ -24,7 +24,7 @@ from generation.errors import UserError
 from generation.generic_replies import generic_request
 from generation.history_records import History
 from generation.llm.client import Request
-from generation.new_topic import OutlineReply, topic_requests
+from generation.new_topic_parts import OutlineReply, outline_part, parts_of
 from generation.prompts import render, template_digests
 from generation.question_plans import QuestionPlan, plan_questions
 from generation.records import QUESTION_TYPES, Persona, Question
@@ -94,7 +94,8 @@ def real_facts(work: RunInputs, user: tuple[Persona, History], plans: list[Quest
         *(question_request(plan, banks) for plan in reversed(plans)),
     ]
     outline = OutlineReply.model_validate(_outline(load_shipped_banks().topics["musicRecommendation"]))
-    requests += topic_requests("listening to music", outline)
+    music = "listening to music"
+    requests += [part.request for part in (outline_part(music), *parts_of(music, outline))]
     faults = ["turns.3.user: Field required", "1f5b is told in no turn"]
     return {"repair": {"faults": faults}} | {request.template: dict(request.facts) for request in requests}
 

@@ -21,7 +21,8 @@ from small_runs import make_run, work_of
 
 from generation.config import load_config
 from generation.history_records import History
-from generation.llm.ledger import Ledger, StageUsage
+from generation.llm.ledger import Ledger
+from generation.llm.paid_calls import StageUsage
 from generation.records import Filler, Message, Persona, Question, Session
 from generation.run_stages import STAGES
 from generation.stages.questions import MAX_LENGTH_RATIO

@@ -20,7 +20,9 @@ from hypothesis import strategies as st
 
 from generation.config import Price
 from generation.errors import UserError
-from generation.llm.ledger import BudgetReached, Ledger, PaidCall, price_of
+from generation.llm.ledger import BudgetReached, Ledger
+from generation.llm.paid_calls import PaidCall
+from generation.llm.prices import price_of
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -14,8 +14,9 @@ from generation.config import Config
 from generation.grammar import mentions
 from generation.history_records import History, SessionPlan
 from generation.llm.client import Account, Client, ReplyError
-from generation.llm.ledger import Ledger, Readings, Share
+from generation.llm.ledger import Ledger
 from generation.llm.offline.backend import OfflineBackend
+from generation.llm.paid_calls import Readings, Share
 from generation.prompts import render
 from generation.records import Persona, Session
 from generation.session_text import SessionReply, Turn, lengthened, wording_faults

@@ -13,7 +13,7 @@ from loopback_llm import LoopbackLLM, Reply
 from generation.banks.bank_file import read_bank
 from generation.banks.load import load_shipped_banks
 from generation.banks.topic import TopicBank
-from generation.new_topic import OutlineReply, topic_requests
+from generation.new_topic_parts import OutlineReply, outline_part, parts_of
 from generation.prompts import render
 
 NAME = "music recommendation"
@@ -46,7 +46,8 @@ def _replies() -> dict[str, str]:
     """Return a good reply to each prompt."""
     named = {key: [{"id": one["id"], "name": one["name"]} for one in BANK[key]] for key in ("slots", "facts")}
     outline = {"label": BANK["label"], "items": BANK["items"][:24], **named}
-    first, *others = topic_requests(NAME, OutlineReply.model_validate(outline))
+    first = outline_part(NAME).request
+    others = [part.request for part in parts_of(NAME, OutlineReply.model_validate(outline))]
     parts = {render(one.template, one.facts): json.dumps(_part(one.template, dict(one.facts))) for one in others}
     return {render(first.template, first.facts): json.dumps(outline)} | parts
 

@@ -17,7 +17,7 @@ import yaml
 from lm_eval.api.registry import get_model
 from lm_eval.config.evaluate_config import EvaluatorConfig
 from lm_eval.tasks import TaskManager
-from loopback_chat import Answer, LoopbackChat, Message
+from loopback_chat import Answer, LoopbackChat, Message, Raw
 
 from generation.errors import UserError
 from generation.resources import data_dir
@@ -129,6 +129,16 @@ def results(task: str = TASK) -> dict[str, Any]:
     return json.loads(path.read_text(encoding="utf-8"))["results"][task]
 
 
+def ask_ours(chat: LoopbackChat, tasks: str, num_concurrent: int = 3) -> None:
+    """Run tasks with our own client."""
+    model = f"model=m,base_url={chat.url}/v1/chat/completions,num_concurrent={num_concurrent}"
+    run_lm_eval(["--model", "personamem-chat", "--model_args", model, "--tasks", tasks])
+
+
+def completion(messages: list[Message]) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "message": {"content": gold(messages)}, "finish_reason": "stop"}]}
+
+
 # ---- what is sent
 
 
@@ -163,6 +173,35 @@ def test_questions_go_out_context_by_context_with_growing_histories() -> None:
     with LoopbackChat("(a)") as chat:
         evaluate(chat)
     places = [(q["shared_context_id"], q["end"]) for q in (asked(request.messages) for request in chat.requests)]
+    assert places == sorted(places)
+
+
+def test_each_history_goes_over_one_connection_and_grows() -> None:
+    with LoopbackChat(lambda messages: Raw(completion(messages), delay=0.01)) as chat:
+        ask_ours(chat, f"{TASK},personamem_32k_generate_nocontext")
+    by_connection: dict[int, list[tuple[str, int]]] = {}
+    for request in chat.requests:
+        if len(request.messages) > 1:
+            question = asked(request.messages)
+            by_connection.setdefault(request.port, []).append((question["shared_context_id"], question["end"]))
+    histories = {question["shared_context_id"] for question in QUESTIONS}
+    assert len(histories) > 1
+    assert 1 < len(by_connection) <= 3
+    in_a_row = [context for places in by_connection.values() for context, _ in groupby(places, lambda place: place[0])]
+    assert sorted(in_a_row) == sorted(histories)  # each once: on one connection, with nothing in between
+    for places in by_connection.values():
+        for _, own in groupby(places, lambda place: place[0]):
+            ends = [end for _, end in own]
+            assert ends == sorted(ends)
+
+
+def test_tasks_about_one_history_are_asked_together() -> None:
+    shared = data_dir("lm_eval_tasks") / "_generate_yaml"
+    Path("again.yaml").write_text(f"include: {shared}\ntask: personamem_again\ntest_split: 32k\n")
+    with LoopbackChat("(a)") as chat:
+        ask_ours(chat, f"{TASK},again.yaml", num_concurrent=1)
+    places = [(q["shared_context_id"], q["end"]) for q in (asked(request.messages) for request in chat.requests)]
+    assert len(places) == 2 * len(QUESTIONS)
     assert places == sorted(places)
 
 

@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from loopback_chat import LoopbackChat, Message, Raw
 
-from personamem_builder.evaluation.letters import TokenChoice, letter_scores, read_choices
+from generation.llm.token_choices import TokenChoice, read_choices
+from personamem_builder.evaluation.letters import letter_scores
 
 Top = dict[str, float]
 
@@ -81,7 +82,7 @@ def test_seen_and_unseen_are_one(weights: Top) -> None:
     ],
 )
 def test_what_has_no_alternatives_that_can_be_read_has_none(logprobs: Any) -> None:
-    assert read_choices(json.dumps({"choices": [{"logprobs": logprobs}]}).encode()) is None
+    assert read_choices(logprobs) is None
 
 
 # --- the endpoint

@@ -18,10 +18,11 @@ from loopback_chat import LoopbackChat, Message, Raw
 
 from generation.errors import UserError
 from generation.resources import data_dir
+from generation.shards import Shard
 from personamem_builder.evaluation.merge import Merged, merge_parts
 from personamem_builder.evaluation.responses import LogLikelihood, Reply
 from personamem_builder.evaluation.run import Unanswered, run_lm_eval
-from personamem_builder.evaluation.shards import Shard
+from personamem_builder.evaluation.shards import part_folder
 from personamem_builder.results.runs import read_runs
 
 TASKS = "personamem_32k,personamem_32k_generate"
@@ -80,7 +81,7 @@ def answers_in(folder: Path) -> str:
 
 def part(number: int, of: int = 3) -> Path:
     """Return the results file of a part."""
-    (path,) = (PARTS / Shard(number, of).folder).rglob("results_*.json")
+    (path,) = (PARTS / part_folder(Shard(number, of))).rglob("results_*.json")
     return path
 
 
@@ -438,7 +439,7 @@ def test_the_setting_of_plain_lm_eval_does_the_same() -> None:
     assert part(2).is_file()
     with pytest.raises(UserError, match="--shard 1/3 and --metadata shard=2/3 are two parts"):
         run_lm_eval([*FLOOR, "--metadata", "shard=2/3", "--shard", "1/3"])
-    with pytest.raises(UserError, match="shard '4/3' is no part of a run"):
+    with pytest.raises(UserError, match="--shard '4/3' names no shard"):
         run_lm_eval([*FLOOR, "--shard", "4/3"])
 
 

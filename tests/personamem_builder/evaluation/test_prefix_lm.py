@@ -5,7 +5,6 @@ Needs torch and transformers, which neither `make demo` nor `make test` installs
 
 from __future__ import annotations
 
-import csv
 import json
 import logging
 import os
@@ -26,6 +25,7 @@ from lm_eval import simple_evaluate  # noqa: E402
 from lm_eval.api.instance import Instance  # noqa: E402
 from lm_eval.models.huggingface import HFLM  # noqa: E402
 from lm_eval.tasks import TaskManager  # noqa: E402
+from short_excerpt import shorten  # noqa: E402
 from tiny_models import CHATML, NO_SYSTEM, excerpt_text, learn_tokenizer  # noqa: E402
 
 from generation.errors import UserError  # noqa: E402
@@ -673,37 +673,8 @@ def test_out_of_memory_says_what_to_lower(
 
 @pytest.fixture(scope="module")
 def short_data(excerpt: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The excerpt, with messages of a few words: as many of them, and the same questions."""
-    from generation.tokenizer import load_encoding
-    from personamem_builder.build.from_official import import_release
-    from personamem_builder.official.contexts_jsonl import context_id
-
-    release = tmp_path_factory.mktemp("release")
-    ids: dict[str, str] = {}
-    contexts: dict[str, list[dict[str, str]]] = {}
-    for line in (excerpt / "shared_contexts_32k.jsonl").read_text("utf-8").splitlines():
-        for old, messages in json.loads(line).items():
-            short = [{**message, "content": message["content"][:32]} for message in messages]
-            ids[old] = context_id(short)
-            contexts[ids[old]] = short
-    lines = [json.dumps({key: value}) for key, value in contexts.items()]
-    (release / "shared_contexts_32k.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    encoding = load_encoding()[0]
-    with (excerpt / "questions_32k.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        row["shared_context_id"] = ids[row["shared_context_id"]]
-        texts = [m["content"] for m in contexts[row["shared_context_id"]][: int(row["end_index_in_shared_context"])]]
-        counted = [*texts, row["user_question_or_message"]]
-        row["context_length_in_tokens"] = str(sum(len(encoding.encode_ordinary(text)) for text in counted))
-        row["context_length_in_letters"] = str(sum(map(len, texts)))
-    with (release / "questions_32k.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0].keys())
-        writer.writeheader()
-        writer.writerows(rows)
-    folder = tmp_path_factory.mktemp("short") / "personamem"
-    import_release(release, folder)
-    return folder
+    """The excerpt, with messages of a few words."""
+    return shorten(excerpt, tmp_path_factory.mktemp("short"))
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from lm_eval.tasks import TaskManager
 
 from generation.errors import UserError
 from generation.resources import data_dir
-from personamem_builder.evaluation.shards import Shard, context_costs, deal, plan_digest, read_shard
+from generation.shards import Shard
+from personamem_builder.evaluation.shards import context_costs, deal, part_folder, plan_digest
 
 COSTS = st.dictionaries(st.text(min_size=1, max_size=4), st.integers(1, 50_000), min_size=1, max_size=40)
 
@@ -71,16 +72,10 @@ def test_a_context_costs_its_longest_prefix_and_each_of_its_questions() -> None:
     assert context_costs(docs, lambda doc: doc["shared_context_id"], shares_history=False) == {"x": 2, "y": 1}
 
 
-def test_a_shard_reads_as_people_write_it() -> None:
-    assert read_shard("3/8") == Shard(3, 8)
-    assert (str(Shard(3, 16)), Shard(3, 16).folder) == ("3/16", "part-03-of-16")
-
-
-@pytest.mark.parametrize("text", ["0/8", "9/8", "3", "3/", "a/b", "-1/8", "1/0", "1/8/2", 3, None, "1/99999999999"])
-def test_what_is_no_part_is_an_error(text: Any) -> None:
-    with pytest.raises(UserError, match="is no part of a run") as caught:
-        read_shard(text)
-    assert "--shard 3/8" in caught.value.hint
+def test_the_folders_of_parts_are_in_their_order() -> None:
+    assert part_folder(Shard(3, 16)) == "part-03-of-16"
+    names = [part_folder(Shard(number, 120)) for number in range(1, 121)]
+    assert names == sorted(names)
 
 
 def test_the_digest_of_a_plan_tells_who_asks_what() -> None:

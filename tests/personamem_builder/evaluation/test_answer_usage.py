@@ -48,7 +48,7 @@ def ask(url: str, **more: Any) -> Reply:
     headers = PrivateHeaders({"Content-Type": "application/json"})
     endpoint = Endpoint(address, headers, EndpointLabels(url, "m", "KEY", "base_url", "/v1"), 60, 5, 1)
     payload = {"model": "m", "messages": [{"role": "user", "content": "Hello."}]}
-    (answered,) = ChatClient(endpoint, **more).ask_all(1, lambda number: payload)
+    (answered,) = ChatClient(endpoint, **more).ask_all([[0]], lambda number: payload)
     return answered.reply
 
 
@@ -138,13 +138,13 @@ def test_the_prompt_of_anthropic_s_form_is_what_it_sums_up_to(usage: Any, counts
         assert ask(f"{chat.url}/v1/messages").usage[1:] == counts
 
 
-def test_a_stream_of_events_tells_no_cached_tokens() -> None:
+def test_a_stream_of_events_tells_cached_tokens_too() -> None:
     usage = {"prompt_tokens": 90, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 64}}
     events = [{"choices": [{"delta": {"content": "(a)"}, "finish_reason": "stop"}]}, {"choices": [], "usage": usage}]
     stream = "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
     with LoopbackChat(Raw(stream.encode())) as chat:
         reply = ask(f"{chat.url}/v1/chat/completions")
-    assert (str(reply), reply.usage[1:]) == ("(a)", (90, 5, None))
+    assert (str(reply), reply.usage[1:]) == ("(a)", (90, 5, 64))
 
 
 def test_a_reply_keeps_it_when_pickled() -> None:
