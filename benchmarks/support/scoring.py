@@ -7,24 +7,23 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from personamem_builder.evaluation import chat
-from personamem_builder.evaluation.token_paths import (
-    Request,
-    TokenPath,
-    Tokens,
-    distinct_prefixes,
-    plan_walk,
-    tokens_to_forward,
-)
+from personamem_builder.evaluation.passes import Limits, Pack, plan_passes
+from personamem_builder.evaluation.token_paths import TokenPath, Tokens, common_prefix, sorted_order
+from personamem_builder.evaluation.token_tree import Request, grow_tree
 
 VOCABULARY = 200_100
 """Token ids that a workload uses: those of `o200k_base`, then two for the start and the end of a message."""
 _START, _END = VOCABULARY - 2, VOCABULARY - 1
+
+PACK = 768
+"""Most tokens of a packed pass by default, on a CPU."""
 
 OFFICIAL_SIZES = {"32k": (589, 37, 29_000), "128k": (2727, 60, 128_000), "1M": (2674, 31, 1_000_000)}
 """Questions, contexts and the tokens of the longest context of each official split."""
@@ -68,19 +67,37 @@ class Question:
 
 @dataclass
 class Count:
-    """Tokens that a split takes: stock `hf`, the distinct prefixes, and `hf-prefix`."""
+    """Tokens that a split takes: stock `hf`, the distinct prefixes, and `hf-prefix`.
+
+    Attributes:
+        questions: Number of questions.
+        passes: Forward passes of `hf-prefix` but those that only take the cache along a history.
+    """
 
     hf: int = 0
     bound: int = 0
     prefix: int = 0
+    questions: int = 0
+    passes: int = 0
 
     def add(self, group: Sequence[Question]) -> None:
         """Add questions that share nothing with those added before."""
         requests = [request for question in group for request in question.requests()]
-        steps = plan_walk(requests)
+        paths = [request.path for request in requests]
+        root = grow_tree(requests)
+        for step in plan_passes(root.path, 0, root.children, Limits(PACK)):
+            packed = isinstance(step, Pack)
+            self.prefix += step.size if packed else step.end - step.start
+            self.passes += packed or bool(step.asks)
+        self.questions += len(group)
         self.hf += sum(question.alone() for question in group)
-        self.bound += distinct_prefixes(requests, steps)
-        self.prefix += tokens_to_forward(requests, steps)
+        self.bound += distinct_prefixes(paths)
+
+
+def distinct_prefixes(paths: Sequence[TokenPath]) -> int:
+    """Count them without the tree that is measured: in sorted order, each path adds what the last does not start."""
+    ordered = [paths[index] for index in sorted_order(paths)]
+    return sum(path.length for path in paths) - sum(common_prefix(a, b) for a, b in pairwise(ordered))
 
 
 def read_rows(release: Path) -> list[Row]:

@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from transformers import DynamicCache
 from transformers.cache_utils import DynamicLayer
@@ -14,6 +16,9 @@ from transformers.cache_utils import DynamicLayer
 from generation.errors import UserError
 from personamem_builder.evaluation.packed_attention import use_packed_attention
 from personamem_builder.evaluation.token_paths import Tokens
+from personamem_builder.evaluation.tree_mask import TreeMask, using
+
+Positions = npt.NDArray[np.int64]
 
 
 class ReservedLayer(DynamicLayer):
@@ -90,6 +95,7 @@ class LiveCache:
         base = model.get_base_model() if hasattr(model, "get_base_model") else model
         use_packed_attention(base)
         parameters = inspect.signature(base.forward).parameters
+        self.device = base.get_input_embeddings().weight.device
         # transformers 5 renames the argument, and older models cannot leave out logits.
         self.argument = "cache" if "cache" in parameters else "past_key_values"
         self._keeps_logits = "logits_to_keep" in parameters
@@ -146,17 +152,86 @@ class LiveCache:
         if self._forgetful and (not self._snapshots or self._snapshots[-1][0] < self.length):
             self._snapshots.append((self.length, self._copy_states()))
 
-    def extend(self, tokens: Tokens, num_logits: int) -> torch.Tensor:
-        """Run the next tokens through the model; return the logits of the last positions, (num_logits, vocabulary)."""
-        device = self._model.get_input_embeddings().weight.device
-        options = {"logits_to_keep": max(1, num_logits)} if self._keeps_logits else {}
+    def extend(self, tokens: Tokens, wanted: Positions) -> torch.Tensor:
+        """Run the next tokens through the model; return the logits of those wanted, (wanted, vocabulary)."""
+        logits = self._forward(tokens, wanted)
+        self.length += len(tokens)
+        return logits
+
+    @contextlib.contextmanager
+    def branching(self) -> Iterator[Branching]:
+        """Run tokens that see the cache and only some of each other; afterwards the cache is as before."""
+        layers = self.cache.layers
+        # A window may be needed as it was by several branches: what they add stands beside it.
+        self.cache.layers = [layer if isinstance(layer, ReservedLayer) else _OpenWindow(layer) for layer in layers]
+        try:
+            yield Branching(self)
+        finally:
+            self.cache.layers = layers
+            for layer in layers:
+                if isinstance(layer, ReservedLayer):
+                    layer.keep(self.length)
+
+    def _forward(self, tokens: Tokens, wanted: Positions, **options: Any) -> torch.Tensor:
+        device = self.device
         ids = torch.as_tensor(tokens, dtype=torch.long, device=device)[None]
+        rest = len(tokens) - len(wanted)
+        rows: Any = torch.as_tensor(wanted, dtype=torch.long, device=device)
+        if self._keeps_logits:
+            at_end = np.array_equal(wanted, np.arange(rest, len(tokens)))
+            options["logits_to_keep"] = max(1, len(wanted)) if at_end else rows
+            rows = slice(None)
         output = self._model(input_ids=ids, use_cache=True, **{self.argument: self.cache}, **options)
-        self.length += ids.shape[1]
-        return output.logits[0, output.logits.shape[1] - num_logits :]
+        return output.logits[0, rows if len(wanted) else slice(0, 0)]
 
     def _copy_states(self) -> list[dict[str, Any]]:
         return [_clone(layer.__dict__) for layer in self._forgetful]
+
+
+class Branching:
+    """Tokens that hang below a cache, run in any number of passes.
+
+    Attributes:
+        after: Positions of the tokens run so far.
+    """
+
+    def __init__(self, cache: LiveCache) -> None:
+        self._cache = cache
+        self.after = torch.empty(0, dtype=torch.long, device=cache.device)
+
+    def run(self, tokens: Tokens, positions: Positions, hang: Positions, sees: torch.Tensor, wanted: Positions) -> Any:
+        """Run some more tokens.
+
+        Args:
+            tokens: Their ids.
+            positions: Their positions in their sequences.
+            hang: How many tokens of the cache each may see.
+            sees: Which of all tokens run in the branches, these included, each may see, (tokens, all).
+            wanted: Those whose logits are wanted.
+
+        Returns:
+            The logits, (wanted, vocabulary).
+        """
+        own = torch.as_tensor(positions, device=self._cache.device)
+        self.after = torch.cat([self.after, own])
+        mask = TreeMask(
+            self._cache.length, own, torch.as_tensor(hang, device=own.device), sees.to(own.device), self.after
+        )
+        with using(mask):
+            return self._cache._forward(tokens, wanted, position_ids=own[None])
+
+
+class _OpenWindow(DynamicLayer):
+    """What a layer with a sliding window holds, with all that is added to it."""
+
+    is_sliding = True
+
+    def __init__(self, layer: Any) -> None:
+        super().__init__()
+        self.__dict__.update(
+            {key: layer.__dict__[key] for key in ("keys", "values", "dtype", "device") if key in layer.__dict__}
+        )
+        self.is_initialized = layer.is_initialized
 
 
 def _clone(value: Any) -> Any:

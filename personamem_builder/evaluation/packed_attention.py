@@ -9,9 +9,13 @@ from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
+from personamem_builder.evaluation.tree_mask import is_used, or_tree
+
 _NAME: Final = "personamem_packed_sdpa"
+_FEW_QUERIES: Final = 32
+"""Up to here copies of a mask cost less than a batch of groups."""
 _MOST_QUERIES: Final = 256
-"""Longer inputs gain nothing: there the new tokens outweigh the cache."""
+"""Longer causal inputs gain nothing: there the new tokens outweigh the cache."""
 
 
 def use_packed_attention(model: Any) -> None:
@@ -19,7 +23,7 @@ def use_packed_attention(model: Any) -> None:
     if getattr(model.config, "_attn_implementation", None) != "sdpa":
         return
     AttentionInterface.register(_NAME, packed_attention)
-    AttentionMaskInterface.register(_NAME, sdpa_mask)
+    AttentionMaskInterface.register(_NAME, or_tree(sdpa_mask))
     model.set_attn_implementation(_NAME)
 
 
@@ -37,23 +41,28 @@ def packed_attention(
     """Attend as transformers' `sdpa` does, with its arguments.
 
     With a mask and grouped heads, `sdpa` repeats keys and values for every head of a group, which for an option of a
-    few tokens copies the whole history in every layer. Here the heads of a group become further queries instead.
+    few tokens copies the whole history in every layer. Here the heads of a group become further queries instead, or, of
+    longer inputs, a batch over the same keys and values.
     `query` is (batch, heads, queries, size), `key` and `value` (batch, key-value heads, keys, size), and the first
     result (batch, queries, heads, size).
     """
     batch, heads, queries, size = query.shape
     groups = heads // key.shape[1]
-    plain = groups == 1 or attention_mask is None or attention_mask.shape[1] != 1 or queries > _MOST_QUERIES
+    plain = groups == 1 or attention_mask is None or attention_mask.shape[1] != 1 or batch > 1
+    plain = plain or (queries > _MOST_QUERIES and not is_used())
+    if attention_mask is not None and attention_mask.dtype not in (torch.bool, query.dtype):
+        attention_mask = attention_mask.to(query.dtype)  # under autocast
     if plain or dropout or any(kwargs.get(name) is not None for name in ("position_bias", "softcap", "s_aux")):
         return sdpa_attention_forward(  # type: ignore[no-any-return]
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=is_causal, **kwargs
         )
     assert attention_mask is not None
-    output = torch.nn.functional.scaled_dot_product_attention(
-        query.reshape(batch, heads // groups, groups * queries, size),
-        key,
-        value,
-        attn_mask=attention_mask.repeat(1, 1, groups, 1),
-        scale=scaling,
-    )
-    return output.reshape(batch, heads, queries, -1).transpose(1, 2).contiguous(), None
+    attend = torch.nn.functional.scaled_dot_product_attention
+    if queries <= _FEW_QUERIES:
+        folded = query.reshape(1, heads // groups, groups * queries, size)
+        output = attend(folded, key, value, attn_mask=attention_mask.repeat(1, 1, groups, 1), scale=scaling)
+        return output.reshape(1, heads, queries, -1).transpose(1, 2).contiguous(), None
+    by_group = query.reshape(heads // groups, groups, queries, size).transpose(0, 1)
+    shared = (states.expand(groups, -1, -1, -1) for states in (key, value))
+    output = attend(by_group, *shared, attn_mask=attention_mask, scale=scaling)
+    return output.permute(2, 1, 0, 3).reshape(1, queries, heads, -1), None
