@@ -112,10 +112,10 @@ def check_click(arguments: list[str], in_sentence: bool) -> None:
 
 def check_lm_eval(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Parse a command as lm-eval does, and look the tasks and the settings up."""
-    if arguments in ([], ["--help"]):
-        return
     arguments, own = take_own(arguments)
     assert own.shard is None or parse_shard(own.shard)
+    if arguments in ([], ["--help"]):
+        return
     monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
     args = HarnessCLI().parse_args()
     for task in (name for names in args.tasks or () for name in names.split(",")):
