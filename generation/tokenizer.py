@@ -83,6 +83,12 @@ def num_tokens(text: str) -> int:
     return len(load_encoding()[0].encode_ordinary(text))
 
 
+def first_tokens(text: str, tokens: int) -> str:
+    """Return what the first tokens of a text stand for, without a character of which they have a part only."""
+    encoding = load_encoding()[0]
+    return encoding.decode(encoding.encode_ordinary(text)[:tokens], errors="ignore")
+
+
 def estimated_tokens(text: str) -> int:
     """Return the number of tokens of a text that somebody else wrote, which may be of any length and kind.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -13,10 +13,18 @@ from personamem_builder.cli.options import (
     PATH,
     data_option,
     json_option,
+    next_step,
     note,
     ray_option,
     workers_of,
     workers_option,
+)
+
+budget_option: Final = click.option(
+    "--budget-tokens",
+    "budget",
+    type=int,
+    help="The most tokens of what is found that go before the model: the best first, the last one cut.",
 )
 
 
@@ -30,8 +38,8 @@ def memory() -> None:
     "--system",
     default="bm25",
     show_default=True,
-    help="bm25, dense, mem0, http, one of an installed package, or module:Class; or a control: "
-    "none, full, oracle, wrong-user, recent.",
+    help="bm25, dense, hybrid, summaries, mem0, http, arena:http://…, one of an installed package, or module:Class; "
+    "or a control: none, full, oracle, wrong-user, recent.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the system (repeatable).")
 @data_option
@@ -41,6 +49,8 @@ def memory() -> None:
     "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the results there. [default: the cache]"
 )
 @click.option("--timeout", default=600.0, show_default=True, help="Seconds that one session, or one query, may take.")
+@budget_option
+@click.option("--send-options", is_flag=True, help="Send the options with each search (arena); marks the run TAINTED.")
 @workers_option("Histories to walk at a time, each in a process of its own.")
 @ray_option()
 @click.option(
@@ -57,6 +67,8 @@ def run(
     k: int,
     out: Path | None,
     timeout: float,
+    budget: int | None,
+    send_options: bool,
     workers: int,
     ray: str | None,
     answer: str | None,
@@ -77,11 +89,13 @@ def run(
     reader: Reader | None = None
     if answer:
         from personamem_builder.audit.memory_reader import read_with_rules as reader
-    given = _settings(settings)
+    given = _settings(settings) | ({"send_options": True} if send_options else {})
     who = workers_of(workers, ray)
     if who != 1 and not can_be_parallel(system, given):
         note(f"{system} keeps one user at a time, so histories are walked one after the other: see docs/memory.md")
-    summary, metadata = benchmark(data, split, system, given, k, out=out, timeout=timeout, reader=reader, workers=who)
+    summary, metadata = benchmark(
+        data, split, system, given, k, out=out, timeout=timeout, budget=budget, reader=reader, workers=who
+    )
     click.echo(json.dumps(summary, indent=2, ensure_ascii=False) if as_json else to_text(summary))
     if "store" in summary:
         click.echo(f"the results are in {summary['store']}", err=True)
@@ -100,8 +114,9 @@ def run(
 @click.argument("first", metavar="A", type=PATH)
 @click.argument("second", metavar="B", type=PATH)
 @data_option
+@budget_option
 @json_option()
-def compare(first: Path, second: Path, data: str | None, as_json: bool) -> None:
+def compare(first: Path, second: Path, data: str | None, budget: int | None, as_json: bool) -> None:
     """Compare what two systems found: A and B are folders of `personamem memory run --out`.
 
     A difference is that of the questions which both were asked, with a 95 % interval clustered by persona.
@@ -113,15 +128,62 @@ def compare(first: Path, second: Path, data: str | None, as_json: bool) -> None:
     from personamem_builder.memory.comparison import compare_stores
     from personamem_builder.memory.summary import comparison_to_text
 
-    stores, differences = compare_stores(first, second, data)
+    stores, differences = compare_stores(first, second, data, budget)
     if as_json:
         shown = {"first": str(first), "second": str(second), "measures": [line._asdict() for line in differences]}
         click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
         return
-    click.echo(comparison_to_text(stores[0].title, stores[1].title, differences))
+    click.echo(comparison_to_text(stores, differences))
     for store in stores:
         if store.tainted:
             click.echo(f"TAINTED: {store.folder}, {len(store.tainted)} questions; see `personamem memory run`")
+
+
+@memory.command(short_help="Install a memory system into an environment of its own.")
+@click.argument("name")
+@click.option("--local-embedder", is_flag=True, help="Also install what embeddings on this machine need.")
+def setup(name: str, local_embedder: bool) -> None:
+    """Install a memory system, pinned, into an environment of its own in the cache.
+
+    NAME is mem0, a-mem, langmem, graphiti or cognee; `--system NAME` then starts and ends it.
+
+    personamem memory setup langmem
+    """
+    from personamem_builder.memory.isolated.environments import isolated_systems, set_up
+
+    python = set_up(name, local_embedder=local_embedder)
+    click.echo(f"{name} ({', '.join(isolated_systems()[name].requires)}) is in {python.parents[1]}")
+    next_step(f"personamem memory run --system {name} --set model=… --set base_url=…")
+
+
+@memory.command(short_help="Check whether a memory system does what the benchmark takes for granted.")
+@click.argument("system", metavar="SYSTEM")
+@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the system (repeatable).")
+@click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
+@json_option()
+def check(system: str, settings: tuple[str, ...], timeout: float, as_json: bool) -> None:
+    """Show a memory system made-up users, and report whether it does what the benchmark takes for granted.
+
+    SYSTEM is as in `personamem memory run --system`. Checked are the order of what it is shown, isolation of users,
+    leaks, forgetting, persistence, a crash, odd texts and time limits. Exit status 1 where a check failed.
+
+    personamem memory check my_memory:LastWords
+    """
+    import json
+
+    from personamem_builder.memory.conformance import check_system
+    from personamem_builder.text_table import text_table
+
+    verdicts = check_system(system, _settings(settings), timeout)
+    if as_json:
+        click.echo(json.dumps([verdict._asdict() for verdict in verdicts], indent=2, ensure_ascii=False))
+    else:
+        click.echo(text_table([["check", "result", "what was found"], *map(list, verdicts)], "lll", ruled=True))
+    if failed := [verdict.check for verdict in verdicts if verdict.status == "FAILED"]:
+        raise UserError(
+            f"{system} failed {len(failed)} of {len(verdicts)} checks: {', '.join(failed)}",
+            "docs/memory.md says what each checks",
+        )
 
 
 def _settings(given: Sequence[str]) -> dict[str, Any]:

@@ -75,8 +75,8 @@ class PersonaMemTask(ConfigurableTask):
     - `split`: a split of the dataset in place of the file's own, see `asked_split`;
     - `subset`: a file that names the questions to ask, see `read_subset`; all of the split by default;
     - `shard`: which part of the questions to ask, such as `3/8`, see `deal_contexts`; all of them by default;
-    - `memory`: what is shown before the question, with `settings`, `k` and `store`, see `memory.conditions`; the user's
-      whole history by default;
+    - `memory`: what is shown before the question, with `settings`, `k`, `store` and `budget_tokens`, see
+      `memory.conditions`; the user's whole history by default;
     - `overlength`: what happens to questions too long for the model: `error` (default), `skip` (they count as wrong)
       or `left` (lm-eval cuts them from the left);
     - `roles`: `normalised` (default), `no_system` or `verbatim`, see `chat.build_messages`;

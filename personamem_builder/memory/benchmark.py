@@ -10,6 +10,7 @@ from generation.errors import UserError
 from generation.parallel import Workers, process_pool
 from generation.tokenizer import num_tokens
 from personamem_builder.dataset.locate import resolve_data, split_folder
+from personamem_builder.memory.budget import check_budget, control_settings, within_budget
 from personamem_builder.memory.controls import CONTROLS, Control, SplitQuestions
 from personamem_builder.memory.measures import (
     Excerpt,
@@ -20,10 +21,11 @@ from personamem_builder.memory.measures import (
     store_measures,
 )
 from personamem_builder.memory.parallel import MakePool
-from personamem_builder.memory.registry import find_system
+from personamem_builder.memory.registry import find_system, without_url
 from personamem_builder.memory.runner import MAX_TIMEOUT, check_k, read_split, run_memory
 from personamem_builder.memory.store import MemoryStore, StoredRun, opened_store
 from personamem_builder.memory.summary import of_store, summarise
+from personamem_builder.memory.system import Memory
 from personamem_builder.schema import ContextRow, QuestionRow
 
 Reader = Callable[[Sequence[QuestionRow], Sequence[ContextRow], Mapping[str, Excerpt]], Mapping[str, float]]
@@ -49,6 +51,7 @@ def benchmark(
     *,
     out: Path | None,
     timeout: float,
+    budget: int | None = None,
     reader: Reader | None = None,
     workers: Workers = 1,
     make_pool: MakePool = process_pool,
@@ -57,7 +60,8 @@ def benchmark(
 
     `data` is as in `resolve_data`, and `name` a system, see `find_system`, or a control that is measured. The results
     of a system are kept in `out`, by default in the cache, those of a control only there. `timeout` is in seconds, for
-    one session or query. A `reader` answers the questions too, which is the measure `answers by rules`. `workers` and
+    one session or query; of what is found, what a `budget` of tokens has no room for does not count, see
+    `within_budget`. A `reader` answers the questions too, which is the measure `answers by rules`. `workers` and
     `make_pool` are as in `run_memory`.
 
     Raises:
@@ -71,10 +75,13 @@ def benchmark(
     check_k(k)
     source = resolve_data(data, splits=[split])
     split_folder(source, split)
+    name, settings = without_url(name, settings)
+    check_budget(budget)
     control = CONTROLS.get(name)
     metadata: dict[str, Any] = {"data": str(source.folder), "memory": name}
     if control is not None and control.is_measured:
         _check_control(control, settings, out)
+        settings = control_settings(name, settings, budget)
         rows, contexts = read_split(source.folder, split)
         excerpts = _shown(control(settings, SplitQuestions(rows, rows, source.origin)), rows, contexts)
         found = retrievals_of_excerpts(rows, contexts, excerpts)
@@ -93,12 +100,18 @@ def benchmark(
             source.folder, split, spec, k, out=out, timeout=timeout, workers=workers, make_pool=make_pool
         )
         rows, contexts = read_split(source.folder, split)
-        excerpts = {row["question_id"]: _found(store, row) for row in rows}
-        found = retrievals_in_store(store, rows, contexts)
+        texts = {one["shared_context_id"]: [m["content"] for m in one["messages"]] for one in contexts}
+        excerpts = {
+            row["question_id"]: _found(row, store.memories(row["question_id"]), budget, texts[row["shared_context_id"]])
+            for row in rows
+        }
+        found = retrievals_in_store(store, rows, contexts, budget)
         measures, about = store_measures(store, found), of_store(store)
         metadata |= {"store": str(out)} if out else {"k": k}
     if settings and "store" not in metadata:
         metadata["settings"] = dict(settings)
+    if budget is not None:
+        about["budget_tokens"] = metadata["budget_tokens"] = budget
     if reader is not None:
         measures.append(Measure("answers by rules", "share", reader(rows, contexts, excerpts)))
     return BenchmarkResult({**about, **summarise(found, measures)}, metadata)
@@ -135,8 +148,8 @@ def _shown(control: Control, rows: Sequence[QuestionRow], contexts: Sequence[Con
     return excerpts
 
 
-def _found(store: MemoryStore, row: QuestionRow) -> Excerpt:
-    memories = store.memories(row["question_id"])
+def _found(row: QuestionRow, given: Sequence[Memory], budget: int | None, texts: Sequence[str]) -> Excerpt:
+    memories = within_budget(given, budget, texts)
     indices = [i for memory in memories for i in memory.message_indices]
     return Excerpt(
         row["shared_context_id"], indices, [memory.text for memory in memories if not memory.message_indices]

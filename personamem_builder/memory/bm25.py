@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from personamem_builder.memory.retrieval import UNITS, Unit, best_units, check_unit, units_of
 from personamem_builder.memory.system import Memory, Session
 
 if TYPE_CHECKING:
     import bm25s
+    import numpy.typing as npt
 
 
 class Bm25:
@@ -40,28 +41,33 @@ class Bm25:
         """Take in the next conversation."""
         units = units_of(session, self._unit)
         self._units += units
-        self._words += [_words(unit.text) for unit in units]
+        self._words += [words_of(unit.text) for unit in units]
         self._index = None
 
     def search(self, query: str, k: int) -> Sequence[Memory]:
         """Return the `k` units with the highest score; of equal ones the later, since users change."""
+        return best_units(self._units, self.scores(query), k)
+
+    def scores(self, query: str) -> npt.NDArray[Any]:
+        """Return the score of each unit, in the order in which they were said; 0 where no word is shared."""
         import numpy as np
 
-        words = _words(query)
+        words = words_of(query)
         if self._index is None and any(self._words):
-            self._index = _index(self._words)
-        scores = self._index.get_scores(words) if self._index and words else np.zeros(len(self._units))
-        return best_units(self._units, scores, k)
+            self._index = index_of(self._words)
+        return self._index.get_scores(words) if self._index and words else np.zeros(len(self._units))
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """Return what BM25 takes for the words of a text: in lower case, without English stop words."""
     import bm25s
 
     words: list[str] = bm25s.tokenize([text], stopwords="en", return_ids=False, show_progress=False)[0]
     return words
 
 
-def _index(words: list[list[str]]) -> bm25s.BM25:
+def index_of(words: list[list[str]]) -> bm25s.BM25:
+    """Return an index of texts by their words, of which there is at least one."""
     import bm25s
 
     index = bm25s.BM25()

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from generation.errors import UserError
 from personamem_builder import statistics
 from personamem_builder.dataset.locate import resolve_data
+from personamem_builder.memory.budget import check_budget
 from personamem_builder.memory.measures import Measure, retrievals_in_store, store_measures
 from personamem_builder.memory.runner import read_split
 from personamem_builder.memory.store import MemoryStore
@@ -66,12 +67,15 @@ class Comparison(NamedTuple):
     differences: list[MeasureDifference]
 
 
-def compare_stores(first: Path, second: Path, data: str | None) -> Comparison:
+def compare_stores(first: Path, second: Path, data: str | None, budget: int | None = None) -> Comparison:
     """Compare what two systems found, by the folders of their results, over the questions that both were asked.
+
+    Of what either found, what a `budget` of tokens has no room for does not count, see `within_budget`.
 
     Raises:
         UserError: They are of different data or splits, or of other data than `data` names, see `resolve_data`.
     """
+    check_budget(budget)
     stores = MemoryStore(first), MemoryStore(second)
     for key in ("data_digest", "split"):
         if stores[0].about[key] != stores[1].about[key]:
@@ -84,5 +88,5 @@ def compare_stores(first: Path, second: Path, data: str | None) -> Comparison:
     if source.digest != stores[0].about["data_digest"]:
         raise UserError(f"the systems were run on other data than {source.origin}", "name these data with --data")
     rows, contexts = read_split(source.folder, split)
-    one, other = (store_measures(store, retrievals_in_store(store, rows, contexts)) for store in stores)
+    one, other = (store_measures(store, retrievals_in_store(store, rows, contexts, budget)) for store in stores)
     return Comparison(stores, differences(one, other, {row["question_id"]: row for row in rows}))

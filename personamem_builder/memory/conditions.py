@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from generation.errors import UserError
 from personamem_builder.dataset.contexts import ContextStore
 from personamem_builder.dataset.locate import DataSource
+from personamem_builder.memory.budget import check_budget, control_settings
 from personamem_builder.memory.controls import CONTROLS, Full, History, SplitQuestions
 from personamem_builder.memory.registry import known_systems
 from personamem_builder.memory.retrieved import RetrievedMemories
@@ -57,8 +58,8 @@ def condition_of(
     """Find out what the questions of a task are asked with.
 
     Args:
-        metadata: The task's: `memory`, and `settings`, `k` and `store` where these belong to it. What is left to
-            its default is written there.
+        metadata: The task's: `memory`, and `settings`, `k`, `store` and `budget_tokens` where these belong to it. What
+            is left to its default is written there.
         whole: All questions of the split.
         asked: Those that are asked.
         source: Where they are from.
@@ -73,11 +74,12 @@ def condition_of(
     settings = metadata.get("settings") or {}
     if not isinstance(settings, Mapping):
         raise UserError(f"--metadata settings={settings!r} are no settings", 'e.g. \'{"unit": "session"}\'')
+    budget = check_budget(metadata.get("budget_tokens"))
     control = CONTROLS.get(name)
     if control is None:
         if ":" not in name and name not in known_systems():
             raise UserError(f"--metadata memory={name}: no such value", _names())
-        retrieved = RetrievedMemories(name, settings, k, store, source)
+        retrieved = RetrievedMemories(name, settings, k, store, source, budget)
         metadata.update(retrieved.recorded)
         return retrieved
     if settings and not control.takes_settings:
@@ -85,6 +87,8 @@ def condition_of(
     if useless := [key for key, value in (("k", k), ("store", store)) if value is not None]:
         raise UserError(f"--metadata {useless[0]}=… has no meaning with memory={name}", _names())
     metadata["memory"] = name
+    if within := control_settings(name, settings, budget):
+        metadata["settings"] = within
     return control(metadata.get("settings"), SplitQuestions(whole, asked, source.origin))
 
 

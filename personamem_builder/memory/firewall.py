@@ -51,6 +51,10 @@ _NAMED_LETTER: Final = re.compile(
 _ONLY_LETTER: Final = re.compile(r"\W*[a-d]\W*\Z", re.IGNORECASE)
 
 
+OPTIONS_SHOWN: Final = "options shown"
+"""The kind of taint of a question whose options a system asked to be shown before it searched."""
+
+
 class TaintedText(NamedTuple):
     """Words in a memory that the history does not hold.
 

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from generation.tokenizer import count_tokens
+from generation.tokenizer import count_tokens, num_tokens
 from personamem_builder import statistics
+from personamem_builder.memory.budget import within_budget
 from personamem_builder.memory.store import MemoryStore
 from personamem_builder.schema import ContextRow, QuestionRow
 from personamem_builder.statistics import Estimate
@@ -59,17 +60,23 @@ class Measure(NamedTuple):
 
 
 def retrievals_in_store(
-    store: MemoryStore, rows: Iterable[QuestionRow], contexts: Iterable[ContextRow]
+    store: MemoryStore, rows: Iterable[QuestionRow], contexts: Sequence[ContextRow], budget: int | None = None
 ) -> list[Retrieval]:
-    """Return what a system gave to each question that it was asked."""
+    """Return what a system gave to each question that it was asked, as far as a budget lets it."""
     asked = [row for row in rows if row["question_id"] in store.questions]
     before = history_tokens(asked, contexts)
+    texts = {one["shared_context_id"]: [m["content"] for m in one["messages"]] for one in contexts}
     found = []
     for row in asked:
-        line = store.questions[row["question_id"]]
-        indices = frozenset(i for _, _, places in line["memories"] for i in places)
-        whole = all(places for _, _, places in line["memories"])
-        found.append(Retrieval(row, indices, line["tokens"], before[row["question_id"]], whole))
+        given = store.memories(row["question_id"])
+        kept = within_budget(given, budget, texts[row["shared_context_id"]])
+        indices = frozenset(i for memory in kept for i in memory.message_indices)
+        # One that was cut may hold no message as a whole, and still says whose words it has.
+        whole = all(memory.message_indices for memory in given[: len(kept)])
+        tokens = store.questions[row["question_id"]]["tokens"]
+        if kept != given:
+            tokens = sum(num_tokens(memory.text) for memory in kept)
+        found.append(Retrieval(row, indices, tokens, before[row["question_id"]], whole))
     return found
 
 
@@ -118,8 +125,9 @@ def retrieval_measures(found: Sequence[Retrieval]) -> list[Measure]:
     - `evidence recall`: the share of a question's evidence messages that was given.
     - `all evidence`: whether all of them were.
     - `evidence precision`: the share of the messages given that are evidence.
-    - `stale evidence`: of the questions about a value that has changed, whether evidence of an outdated one was given
+    - `outdated only`: of the questions about a value that has changed, whether evidence of an outdated one was given
       without that of the current one.
+    - `contradictory`: of the same questions, whether evidence of both was given, which the model then has to order.
     - `share of history`: tokens given, of those of the history before the question.
     - `tokens per query`: tokens given.
 
@@ -133,7 +141,7 @@ def retrieval_measures(found: Sequence[Retrieval]) -> list[Measure]:
         Measure("evidence recall", "share", {key: hit / len(due[key]) for key, hit in hits.items()}),
         Measure("all evidence", "share", {key: float(hit == len(due[key])) for key, hit in hits.items()}),
         Measure("evidence precision", "share", {key: hit / given[key] for key, hit in hits.items() if given[key]}),
-        Measure("stale evidence", "share", _stale(legible)),
+        *_of_states(legible),
         Measure(
             "share of history",
             "share",
@@ -144,21 +152,23 @@ def retrieval_measures(found: Sequence[Retrieval]) -> list[Measure]:
     return [measure for measure in measures if measure.values]
 
 
-def _stale(found: Sequence[Retrieval]) -> dict[str, float]:
-    """Say of each question about a value that has changed whether only what it was before was given.
+def _of_states(found: Sequence[Retrieval]) -> list[Measure]:
+    """Say of each question about a value that has changed which of its states were given.
 
     Evidence stands in the order of the updates: the last message tells the current value, those before it outdated
     ones. This holds where an option is outdated, and for questions after the course itself.
     """
-    stale = {}
+    outdated_only, contradictory = {}, {}
     for one in found:
         evidence = one.row["evidence_message_indices"] or []
         roles = one.row.get("option_roles") or ()
         changed = (_OUTDATED in roles and _CURRENT in roles) or one.row["question_type"] == _COURSE
         if len(evidence) > 1 and changed:
-            only_outdated = evidence[-1] not in one.indices and not one.indices.isdisjoint(evidence[:-1])
-            stale[one.row["question_id"]] = float(only_outdated)
-    return stale
+            is_current = evidence[-1] in one.indices
+            is_outdated = not one.indices.isdisjoint(evidence[:-1])
+            outdated_only[one.row["question_id"]] = float(is_outdated and not is_current)
+            contradictory[one.row["question_id"]] = float(is_outdated and is_current)
+    return [Measure("outdated only", "share", outdated_only), Measure("contradictory", "share", contradictory)]
 
 
 def store_measures(store: MemoryStore, found: Sequence[Retrieval]) -> list[Measure]:
@@ -197,25 +207,62 @@ def costs(store: MemoryStore) -> dict[str, Any]:
     """Return what a run took, as JSON.
 
     `pieces` are calls of `add_session`, of which so many `failed`; a session that came in pieces counts once among the
-    `sessions`. `bytes` and `tokens` are those shown, `seconds` those of all sessions and queries, and `usage` is what
-    the system says that it used, such as calls of a model.
+    `sessions`. `bytes` and `tokens` are those shown, `seconds` those of all sessions and queries. `usage` is what the
+    system says that it used, such as calls of a model, of it `usage_of_sessions` while it took sessions in.
     """
     lines, asked = store.sessions, list(store.questions.values())
-    usage: Counter[str] = Counter()
-    for used in [*(line["usage"] for line in lines), *(line["usage"] for line in asked)]:
-        usage.update(used)
+    taking_in, searching = (_sum(line["usage"] for line in own) for own in (lines, asked))
     sessions = len({(line["shared_context_id"], line["number"]) for line in lines})
     seconds = sum(line["seconds"] for line in lines)
+    waits = sorted(line["seconds"] for line in asked)
     return {
         "sessions": sessions,
         "pieces": len(lines),
         "failed": sum(bool(line["error"]) for line in lines),
         "bytes": sum(line["bytes"] for line in lines),
         "tokens": sum(line["tokens"] for line in lines),
+        "seconds_of_sessions": seconds,
         "seconds_per_session": seconds / sessions if sessions else 0.0,
-        "seconds": seconds + sum(line["seconds"] for line in asked),
-        "usage": dict(usage),
+        "seconds_per_query": {"median": _quantile(waits, 0.5), "p95": _quantile(waits, 0.95)} if waits else None,
+        "seconds": seconds + sum(waits),
+        "usage_of_sessions": dict(taking_in),
+        "usage": dict(taking_in + searching),
     }
+
+
+def session_measures(store: MemoryStore, contexts: Collection[str]) -> list[dict[str, Any]]:
+    """Return what taking in a session took in some contexts, as lines of `summarise`: means over the `n` sessions."""
+    lines = [line for line in store.sessions if line["shared_context_id"] in contexts]
+    n = len({(line["shared_context_id"], line["number"]) for line in lines})
+    if not n:
+        return []
+    sums = {"seconds": sum(line["seconds"] for line in lines), **_sum(line["usage"] for line in lines)}
+    return [
+        {"measure": f"{name} per session", "unit": unit_of(name), "value": value / n, "low": None, "high": None, "n": n}
+        for name, value in sums.items()
+    ]
+
+
+def unit_of(name: str) -> str:
+    """Return the unit of something that a system says it used."""
+    if "token" in name:
+        return "tokens"
+    return {"seconds": "seconds", "cost": "dollars", "dollars": "dollars"}.get(name, "count")
+
+
+def _sum(usages: Iterable[Mapping[str, float]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for used in usages:
+        total.update(used)
+    return total
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    """Return the value below which a share of some sorted values lies, between two of them interpolated linearly."""
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
 def returns_everything(measures: Iterable[Measure]) -> bool:

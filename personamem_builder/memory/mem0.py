@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, get_args
 
 from generation.errors import UserError
 from generation.resources import install_hint
-from personamem_builder.memory.http import MemoryFault
+from personamem_builder.memory.json_server import MemoryFault
 from personamem_builder.memory.retrieval import check_unit
 from personamem_builder.memory.sessions import cut_turns
 from personamem_builder.memory.system import Memory, Session

@@ -13,17 +13,25 @@ from typing import Any, Final, NamedTuple
 
 from generation.errors import UserError
 from generation.resources import install_hint
+from personamem_builder.memory.isolated.environments import isolated_systems
+from personamem_builder.memory.isolated.system import isolated_class
 from personamem_builder.memory.system import MemorySystem
 
 ENTRY_POINTS: Final = "personamem.memory"
 """The group in which a package names its systems: `NAME = "MODULE:CLASS"`."""
 
 _BUILT_IN: Final = {
+    "arena": "personamem_builder.memory.arena:ArenaMemory",
     "bm25": "personamem_builder.memory.bm25:Bm25",
     "dense": "personamem_builder.memory.dense:Dense",
+    "hybrid": "personamem_builder.memory.hybrid:Hybrid",
     "http": "personamem_builder.memory.http:HttpMemory",
     "mem0": "personamem_builder.memory.mem0:Mem0",
+    "summaries": "personamem_builder.memory.summaries:Summaries",
 }
+
+_AT_URL: Final = ("arena:http://", "arena:https://")
+"""How a name begins that is a system and the address of its server."""
 
 _METHODS: Final = {"reset": 0, "add_session": 1, "search": 2}
 """What a system must have, and with how many arguments each is called."""
@@ -51,7 +59,7 @@ class SystemSpec(NamedTuple):
             raise
         except ModuleNotFoundError as error:
             raise UserError(
-                f"the memory system {self.name} needs {error.name}, which is not installed", _install_line(self.name)
+                f"the memory system {self.name} needs {error.name}, which is not installed", _install_line(error.name)
             ) from error
         except Exception as error:
             raise UserError(
@@ -92,26 +100,38 @@ class SystemSpec(NamedTuple):
 
 def known_systems() -> list[str]:
     """Return the names of the built-in systems and of those that installed packages name."""
-    return sorted({*_BUILT_IN, *entry_points(group=ENTRY_POINTS).names})
+    return sorted({*_BUILT_IN, *isolated_systems(), *entry_points(group=ENTRY_POINTS).names})
+
+
+def without_url(name: str, settings: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name and settings of a system that may be named with its address: `arena:http://…`."""
+    if not name.startswith(_AT_URL):
+        return name, dict(settings)
+    system, _, url = name.partition(":")
+    return system, {"url": url, **settings}
 
 
 def find_system(name: str, settings: Mapping[str, Any] | None = None) -> SystemSpec:
     """Find a memory system by one of `known_systems()` or as `module:Class`, with arguments of its class as settings.
 
+    A server may be named with its address, as `arena:http://127.0.0.1:8000`, in place of a setting `url`.
+
     Raises:
         UserError: There is no such system, it lacks a method, or has no such setting.
     """
+    name, given = without_url(name, settings or {})
     cls = _find_class(name)
     if not isinstance(cls, type):
         raise UserError(f"the memory system {name} is no class", "name a class with reset, add_session and search")
     for method, arguments in _METHODS.items():
         _check_method(name, cls, method, arguments)
-    given = dict(settings or {})
     _check_settings(name, cls, given)
     return SystemSpec(name, given, cls)
 
 
 def _find_class(name: str) -> Any:
+    if (isolated := isolated_class(name)) is not None:
+        return isolated
     target = _BUILT_IN.get(name)
     if target is None:
         found = [entry.value for entry in entry_points(group=ENTRY_POINTS) if entry.name == name]
@@ -131,7 +151,7 @@ def _find_class(name: str) -> Any:
                 "name one that can be imported: put its folder on PYTHONPATH, or install its package",
             ) from error
         raise UserError(
-            f"the memory system {name} needs {error.name}, which is not installed", _install_line(name)
+            f"the memory system {name} needs {error.name}, which is not installed", _install_line(error.name)
         ) from error
     except AttributeError as error:
         raise UserError(
@@ -139,8 +159,8 @@ def _find_class(name: str) -> Any:
         ) from error
 
 
-def _install_line(name: str) -> str:
-    extra = {"bm25": "memory", "dense": "dense", "mem0": "mem0"}.get(name)
+def _install_line(module: str | None) -> str:
+    extra = {"bm25s": "memory", "sentence_transformers": "dense", "mem0": "mem0"}.get(module or "")
     return install_hint(extra) if extra else "install what the system asks for"
 
 

@@ -11,9 +11,10 @@ from generation.errors import UserError
 from personamem_builder.dataset.contexts import ContextStore, iter_contexts
 from personamem_builder.dataset.folder import context_files
 from personamem_builder.dataset.locate import DataSource
+from personamem_builder.memory.budget import within_budget
 from personamem_builder.memory.controls import History
-from personamem_builder.memory.measures import retrievals_in_store, store_measures
-from personamem_builder.memory.registry import SystemSpec, find_system
+from personamem_builder.memory.measures import retrievals_in_store, session_measures, store_measures
+from personamem_builder.memory.registry import SystemSpec, find_system, without_url
 from personamem_builder.memory.runner import DEFAULT_K, check_k, run_memory
 from personamem_builder.memory.store import MemoryStore
 from personamem_builder.memory.summary import ALL, summarise
@@ -36,8 +37,18 @@ class RetrievedMemories:
     shows_whole = False
     reads_whole_contexts = True  # a memory system is shown the dates of sessions too
 
-    def __init__(self, name: str, settings: Mapping[str, Any], k: Any, store: str | None, source: DataSource) -> None:
+    def __init__(
+        self,
+        name: str,
+        settings: Mapping[str, Any],
+        k: Any,
+        store: str | None,
+        source: DataSource,
+        budget: int | None = None,
+    ) -> None:
+        name, settings = without_url(name, settings)
         self.name = name
+        self._budget = budget
         self._source = source
         self._spec: SystemSpec | None = None
         self._store: MemoryStore | None = None
@@ -54,8 +65,9 @@ class RetrievedMemories:
 
     @property
     def identity(self) -> list[Any]:
-        """Its name and settings, and the digest of what was found."""
-        return [self.name, self.recorded["settings"], self._known().digest]
+        """Its name and settings, the digest of what was found, and the budget."""
+        known = [self.name, self.recorded["settings"], self._known().digest]
+        return known if self._budget is None else [*known, self._budget]
 
     def prepare(self, split: str, rows: Sequence[QuestionRow]) -> dict[str, Any]:
         """Have the memories of some questions at hand, and return what they are worth and what was wrong with them.
@@ -63,8 +75,8 @@ class RetrievedMemories:
         Raises:
             UserError: A stored run lacks some.
         """
+        own = {row["shared_context_id"] for row in rows}
         if self._spec is not None:
-            own = {row["shared_context_id"] for row in rows}
             self._store = run_memory(self._source.folder, split, self._spec, self.recorded["k"], contexts=own)
         store = self._known()
         if lacking := [row["question_id"] for row in rows if row["question_id"] not in store.questions]:
@@ -73,12 +85,16 @@ class RetrievedMemories:
                 f"{lacking[0]}",
                 "finish it: the same `personamem memory run` goes on where it stopped",
             )
-        contexts: Iterator[Any] = iter_contexts(*context_files(self._source.folder, split))
-        found = retrievals_in_store(store, rows, contexts)
+        all_contexts: Iterator[Any] = iter_contexts(*context_files(self._source.folder, split))
+        contexts = [context for context in all_contexts if context["shared_context_id"] in own]
+        found = retrievals_in_store(store, rows, contexts, self._budget)
         measured = summarise(found, store_measures(store, found))
         tainted = set(store.tainted)
         return {
-            "memory_measures": [line for line in measured["measures"] if line.pop("slice") == ALL],
+            "memory_measures": [
+                *(line for line in measured["measures"] if line.pop("slice") == ALL),
+                *session_measures(store, own),
+            ],
             "memory_store": str(store.folder),
             "memory_digest": store.digest,
             "memory_tainted": sum(row["question_id"] in tainted for row in rows),
@@ -96,8 +112,10 @@ class RetrievedMemories:
     def history(self, store: ContextStore, row: QuestionRow) -> History:
         """Return the user's profile and the memories as one system message; nothing where there is neither."""
         context_id = row["shared_context_id"]
-        profile = shown_profile(store.messages(context_id, row["end_index_in_shared_context"]))
-        text = memory_text(profile, self._known().memories(row["question_id"]), store.session_starts(context_id))
+        messages = store.messages(context_id, row["end_index_in_shared_context"])
+        found = self._known().memories(row["question_id"])
+        memories = within_budget(found, self._budget, [message["content"] for message in messages])
+        text = memory_text(shown_profile(messages), memories, store.session_starts(context_id))
         return ([{"role": "system", "content": text}] if text else []), []
 
     def _known(self) -> MemoryStore:

@@ -65,3 +65,8 @@ def spoken(message: Message) -> str:
     """Return a message with its speaker in front, unless its text names the speaker already."""
     content = message["content"]
     return content if _SPEAKER.match(content) else f"{message['role'].capitalize()}: {content}"
+
+
+def without_speaker(text: str) -> str:
+    """Return a text without the speaker in front, where it names one."""
+    return _SPEAKER.sub("", text, count=1) if _SPEAKER.match(text) else text

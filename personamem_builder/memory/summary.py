@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from generation.records import TELLINGS
 from personamem_builder.memory.comparison import MeasureDifference
+from personamem_builder.memory.firewall import OPTIONS_SHOWN
 from personamem_builder.memory.measures import (
     DISTANCES,
     Measure,
@@ -18,15 +20,23 @@ from personamem_builder.memory.measures import (
     returns_everything,
 )
 from personamem_builder.memory.store import MemoryStore
+from personamem_builder.schema import MIXED
 from personamem_builder.text_table import text_table
 
 ALL: Final = "all"
-_SLICED: Final = ("evidence recall", "stale evidence", "answers by rules", "own answers", "tokens per query")
-"""What is told by question type and by distance too."""
+_SLICED: Final = (
+    "evidence recall",
+    "outdated only",
+    "contradictory",
+    "answers by rules",
+    "own answers",
+    "tokens per query",
+)
+"""What is told by question type, by telling and by distance too."""
 
 
 def summarise(found: Sequence[Retrieval], measures: Sequence[Measure]) -> dict[str, Any]:
-    """Return the measures over all questions, and by type and distance.
+    """Return the measures over all questions, and by type, by how the evidence is told, and by distance.
 
     Returns:
         JSON: `questions`, `returns_everything` and `measures`, a list of `{measure, unit, slice, value, low, high, n}`.
@@ -35,9 +45,11 @@ def summarise(found: Sequence[Retrieval], measures: Sequence[Measure]) -> dict[s
     rows = {one.row["question_id"]: one.row for one in found}
     types = by_slice(rows.values(), lambda row: str(row["question_type"]))
     distances = by_slice(rows.values(), lambda row: distance_class(row["distance_to_ref_in_blocks"]))
+    tellings = by_slice(rows.values(), lambda row: row.get("telling") or "")
     order = [distance_class(first) for first in DISTANCES]
     slices: dict[str, set[str] | None] = {ALL: None}
     slices |= {name: types[name] for name in sorted(types)}
+    slices |= {f"told: {name}": tellings[name] for name in (*TELLINGS, MIXED) if name in tellings}
     slices |= {name: distances[name] for name in order if name in distances}
     lines = []
     for measure in measures:
@@ -100,15 +112,13 @@ def _remarks(summary: Mapping[str, Any]) -> list[str]:
     remarks = []
     if "costs" in summary:
         cost = summary["costs"]
-        used = "".join(f"; {key} {value:,.6g}" for key, value in cost["usage"].items())
-        remarks.append(
-            f"{cost['sessions']} sessions taken in, {cost['seconds_per_session']:.3g} s each; "
-            f"{cost['tokens']:,} tokens shown; {cost['seconds']:,.3g} s in all{used}"
-        )
+        remarks += _costs(cost)
         if cost["failed"]:
             remarks.append(
                 f"{cost['failed']} of {cost['pieces']} sessions FAILED to be taken in: {summary['first_error']}"
             )
+    if summary.get("budget_tokens"):
+        remarks.append(f"Of what was found, the best {summary['budget_tokens']:,} tokens count for each question.")
     if summary["returns_everything"]:
         remarks.append("It returns nearly all of the history: its recall says nothing about finding.")
     if summary.get("failed_queries"):
@@ -118,16 +128,33 @@ def _remarks(summary: Mapping[str, Any]) -> list[str]:
     if summary.get("faults"):
         remarks.append("put right: " + ", ".join(f"{name} {count}" for name, count in summary["faults"].items()))
     if summary.get("tainted"):
-        question, kind, text = summary["taint"][0]
-        remarks.append(
-            f"TAINTED: the memories of {summary['tainted']} questions hold what the history does not and the key does, "
-            f"such as, for question {question}, of its {kind}: {text!r}"
-        )
+        remarks.append(_taint(summary))
     return ["\n".join(remarks)] if remarks else []
 
 
-def comparison_to_text(first: str, second: str, lines: Sequence[MeasureDifference]) -> str:
-    """Return a comparison of two systems as a table for a terminal; A and B are their names."""
+def _costs(cost: Mapping[str, Any]) -> list[str]:
+    used = "".join(f"; {key} {value:,.6g}" for key, value in cost["usage"].items())
+    lines = [
+        f"{cost['sessions']} sessions taken in, {cost['seconds_per_session']:.3g} s each; "
+        f"{cost['tokens']:,} tokens shown; {cost['seconds']:,.3g} s in all{used}"
+    ]
+    if waits := cost["seconds_per_query"]:
+        lines.append(f"a query took {waits['median']:.3g} s (median), {waits['p95']:.3g} s (95th percentile)")
+    return lines
+
+
+def _taint(summary: Mapping[str, Any]) -> str:
+    question, kind, text = summary["taint"][0]
+    if kind == OPTIONS_SHOWN:
+        return f"TAINTED: the system was shown the options of {summary['tainted']} questions before it searched"
+    return (
+        f"TAINTED: the memories of {summary['tainted']} questions hold what the history does not and the key does, "
+        f"such as, for question {question}, of its {kind}: {text!r}"
+    )
+
+
+def comparison_to_text(stores: tuple[MemoryStore, MemoryStore], lines: Sequence[MeasureDifference]) -> str:
+    """Return a comparison of two systems, A and B, as a table for a terminal, with what each took."""
     rows = [
         [
             line.name,
@@ -140,7 +167,9 @@ def comparison_to_text(first: str, second: str, lines: Sequence[MeasureDifferenc
         for line in lines
     ]
     head = ["measure", "A", "B", "B - A", "95 % interval", "n"]
-    return f"A: {first}\nB: {second}\n\n" + text_table([head, *rows], "lr", ruled=True)
+    names = [f"{letter}: {store.title}" for letter, store in zip("AB", stores, strict=True)]
+    taken = [f"{letter}: {'; '.join(_costs(costs(store)))}" for letter, store in zip("AB", stores, strict=True)]
+    return "\n".join([*names, "", text_table([head, *rows], "lr", ruled=True), "", *taken])
 
 
 def _overall(line: Mapping[str, Any]) -> list[str]:
@@ -149,10 +178,12 @@ def _overall(line: Mapping[str, Any]) -> list[str]:
 
 
 def number(value: float, unit: str, *, signed: bool = False) -> str:
-    """Return a value of the unit `share`, `tokens` or seconds as it is shown."""
+    """Return a value of the unit `share`, `tokens`, `dollars`, `count` or `seconds` as it is shown."""
     sign = "+" if signed else ""
     if unit == "share":
         return f"{100 * value:{sign}.1f} %"
+    if unit in ("dollars", "count"):
+        return f"{value:{sign},.4g}{' dollars' if unit == 'dollars' else ''}"
     return f"{value:{sign},.0f}" if unit == "tokens" else f"{value:{sign}.4f} s"
 
 

@@ -45,7 +45,9 @@ class MemorySystem(Protocol):
     A system may also have `answer(query, options) -> int`, which gives the index of the option that it chooses itself,
     and `snapshot() -> bytes` with `restore(bytes)`. One that keeps what it knows in one place outside of itself has the
     attribute `parallel = False`: it is never made twice at a time, see `SystemSpec.is_parallel`. It never sees types,
-    golds or evidence, and sees a question's text only in `search`.
+    golds or evidence, and sees a question's text only in `search`. With `search_with_options(query, k, options)` in its
+    place it sees the options too, and all that it finds counts as tainted. `takes_in_once = True` says that a session
+    which is shown again is not taken in again.
     """
 
     def reset(self) -> None:

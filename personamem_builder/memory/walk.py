@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, cast
 
 from generation.errors import UserError
 from generation.tokenizer import num_tokens
-from personamem_builder.memory.firewall import CheckedMemories, VisibleText, check_memories, find_taint
+from personamem_builder.memory.firewall import OPTIONS_SHOWN, CheckedMemories, VisibleText, check_memories, find_taint
 from personamem_builder.memory.registry import SystemSpec
 from personamem_builder.memory.sessions import cut_sessions
 from personamem_builder.memory.store import QuestionRecord, SessionRecord
@@ -133,11 +133,25 @@ class ContextWalk:
     def _resume(self, context_id: str, sessions: Sequence[Session], done: int) -> None:
         self._set_up("reset", self._system.reset)
         content = self._store.snapshot(context_id, done) if done else None
-        if content is not None and callable(restore := getattr(self._system, "restore", None)):
-            self._set_up("restore", partial(restore, content))
+        if content is not None and self._is_restored(content):
             self._fed = list(sessions)
         else:
             self._feed(sessions)
+
+    def _is_restored(self, content: bytes) -> bool:
+        """Have the system take up a state again; one that cannot, is as new."""
+        if not callable(restore := getattr(self._system, "restore", None)):
+            return False
+        try:
+            self._worker.call(partial(restore, content), self._timeout)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            self._worker.close()
+            self._start()
+            self._set_up("reset", self._system.reset)
+            return False
+        return True
 
     def _feed(self, sessions: Sequence[Session]) -> None:
         """Show sessions again that the system, or the one in whose place it is, took in before."""
@@ -216,7 +230,9 @@ class ContextWalk:
             self._asked.append(message)
 
     def _answer(self, row: QuestionRow, message: str, end: int) -> QuestionRecord:
-        given, seconds, error = self._call(partial(self._search, message))
+        # Only a system that says so is shown the options before it answers; it taints what it finds.
+        shown = option_texts(row) if callable(getattr(self._system, "search_with_options", None)) else None
+        given, seconds, error = self._call(partial(self._search, message, shown))
         checked = CheckedMemories((), ())
         if not error:
             try:
@@ -236,6 +252,9 @@ class ContextWalk:
             "faults": list(checked.faults),
             "taint": [list(taint) for taint in find_taint(row, memories, self._visible, self._asked)],
         }
+        if shown is not None:
+            record["taint"].insert(0, [OPTIONS_SHOWN, "they were sent with the search"])
+            self._asked += shown
         if callable(answer := getattr(self._system, "answer", None)):
             options = option_texts(row)
             chosen, _, failed = self._call(partial(answer, message, options))
@@ -244,8 +263,11 @@ class ContextWalk:
             self._asked += options  # it has seen them now: none may come back later
         return cast(QuestionRecord, {**record, "usage": self._usage_since()})
 
-    def _search(self, message: str) -> list[Any]:
-        found = self._system.search(message, self._k)
+    def _search(self, message: str, options: Sequence[str] | None) -> list[Any]:
+        if options is None:
+            found = self._system.search(message, self._k)
+        else:
+            found = self._system.search_with_options(message, self._k, options)  # type: ignore[attr-defined]
         # Read here, as it may be a generator; one more than asked for, to see that there are too many.
         return list(islice(found, self._k + 1)) if found is not None else []
 

@@ -68,7 +68,8 @@ class Analysis:
         series: By model, a mean for each bin; None where there is nothing to take it of.
         expected: What a blind guess gives in each bin, or what else `expects` says; None where there is nothing.
         expects: What the expected values are.
-        shape: `line` for bins that have an order, `rows` for others.
+        shape: `line` for bins that have an order, `points` for those that have `places`, `rows` for others.
+        places: What each bin stands for on a scale whose steps are ten times as much.
         note: How bins are made and means are taken.
         remarks: What else was found, model by model.
     """
@@ -80,7 +81,8 @@ class Analysis:
     series: Mapping[str, tuple[Estimate | None, ...]]
     expected: tuple[float | None, ...]
     expects: str = "a blind guess"
-    shape: Literal["line", "rows"] = "rows"
+    shape: Literal["line", "points", "rows"] = "rows"
+    places: tuple[float, ...] = ()
     note: str = ""
     remarks: tuple[str, ...] = ()
 

@@ -57,7 +57,8 @@ def draw(analysis: Analysis, floors: frozenset[str] = frozenset(), *, titled: bo
     series = _chosen(analysis, floors)
     heads = [*([analysis.title] if titled else []), f"{analysis.unit} in %", "95 % intervals, clustered by persona"]
     legend, top = _legend(analysis, series, heads)
-    body, height = (_columns if analysis.shape == "line" else _rows)(analysis, series, top)
+    layouts = {"line": _columns, "points": _scatter, "rows": _rows}
+    body, height = layouts[analysis.shape](analysis, series, top)
     return Drawing(WIDTH, height, (*body, *legend))
 
 
@@ -153,6 +154,38 @@ def _columns(analysis: Analysis, series: Sequence[_Series], top: float) -> tuple
         for x, e in places:
             shapes += _mark(one, x, at(0, e.value)[1], hollow=_is_few(e), size=3.2)
     return shapes, math.ceil(bottom + 22 + (LINE if slanted else 0))
+
+
+def _scatter(analysis: Analysis, series: Sequence[_Series], top: float) -> tuple[list[Shape], int]:
+    """Lay out bins at their places from left to right, on a scale of powers of ten that begins with 0."""
+    left, bottom = 38.0, top + 10 + _PLOT_HEIGHT
+    right = WIDTH - _RIGHT
+    first = max(0, min((math.floor(math.log10(p)) for p in analysis.places if p >= 1), default=0))
+    last = max((math.ceil(math.log10(p)) for p in analysis.places if p > 1), default=first)
+    last = max(last, first + 1)
+    width = (right - left) / (last - first + 1)  # one step for nothing at all
+
+    def at(place: float, value: float) -> Point:
+        step = max(math.log10(place) - first + 1, 0.0) if place > 0 else 0.0
+        return left + 6 + (width - 2) * step, bottom - _PLOT_HEIGHT * min(value, 1.0)
+
+    shapes: list[Shape] = []
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = at(0, share)[1]
+        shapes.append(Shape("line", ((left, y), (right, y)), "rule"))
+        shapes.append(label(left - 5, y + 4, f"{100 * share:.0f}", anchor="end", look="dim"))
+    for place in (0, *(10**power for power in range(first, last + 1))):
+        x = at(place, 0)[0]
+        shapes.append(Shape("line", ((x, bottom), (x, bottom + 4)), "rule"))
+        shapes.append(label(x, bottom + 15, f"{place:,}", anchor="middle", look="dim"))
+    for one in series:
+        for place, e in zip(analysis.places, one.values, strict=True):
+            if e is not None and e.low is not None and e.high is not None:
+                shapes.append(Shape("line", (at(place, e.low), at(place, e.high)), one.look, width=1.2))
+        for place, e in zip(analysis.places, one.values, strict=True):
+            if e is not None:
+                shapes += _mark(one, *at(place, e.value), hollow=_is_few(e), size=3.2)
+    return shapes, math.ceil(bottom + 22)
 
 
 def _rows(analysis: Analysis, series: Sequence[_Series], top: float) -> tuple[list[Shape], int]:

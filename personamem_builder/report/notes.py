@@ -31,8 +31,8 @@ def scope_notes(group: RunGroup) -> list[str]:
             "compare with runs on other questions."
         )
     notes += [
-        f"TAINTED: {group.label(run)} was shown text of options that the history does not hold, for "
-        f"{run.shown.tainted} questions: its score says nothing."
+        f"TAINTED: {group.label(run)} was shown text of options that the history does not hold, or its memory system "
+        f"the options themselves, for {run.shown.tainted} questions: its score says nothing."
         for run in group.runs
         if run.shown.tainted
     ]

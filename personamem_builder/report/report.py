@@ -20,6 +20,7 @@ from personamem_builder.report.one_model import ModelSettings, settings_of_model
 from personamem_builder.report.question_columns import Questions
 from personamem_builder.report.rows import HardQuestions
 from personamem_builder.report.table import ScoreTable, build_table, published_for
+from personamem_builder.report.tokens_shown import tokens_shown
 from personamem_builder.results.runs import Run
 from personamem_builder.statistics import Estimate
 from personamem_builder.subset import read_subset
@@ -134,6 +135,8 @@ def _section(
             lacking=questions.lacking.get(first.data_digest or "", ""),
             shows_options=shows_options(first.task),
         )
+    if (picture := tokens_shown(group, questions.of(first))) is not None:
+        results = [picture, *results]
     return Section(table, headline(table), results, frozenset(entry.label for entry in entries if entry.is_floor))
 
 

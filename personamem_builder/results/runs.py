@@ -58,6 +58,7 @@ class MemoryShown(NamedTuple):
         tainted: Questions for which the system returned text of the options that the history does not hold.
         failed: Questions for which the system failed.
         measures: What retrieval was worth, in words: `evidence recall 30.0 %`.
+        tokens: Of what was found, for a question, on average; None where that is not known.
     """
 
     memory: str = Full.name
@@ -65,6 +66,7 @@ class MemoryShown(NamedTuple):
     tainted: int = 0
     failed: int = 0
     measures: tuple[str, ...] = ()
+    tokens: float | None = None
 
     @property
     def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
@@ -330,12 +332,15 @@ def _memory_shown(metadata: TaskMetadata) -> MemoryShown:
     settings = dict(metadata.settings or {})
     if metadata.k is not None:
         settings["k"] = metadata.k
+    if metadata.budget_tokens is not None:
+        settings["budget_tokens"] = metadata.budget_tokens
     return MemoryShown(
         printable(metadata.memory),
         printable_pairs(settings),
         metadata.memory_tainted,
         metadata.memory_failed,
         tuple(f"{printable(one.measure)} {number(one.value, one.unit)}" for one in metadata.memory_measures),
+        next((one.value for one in metadata.memory_measures if one.measure == "tokens per query"), None),
     )
 
 

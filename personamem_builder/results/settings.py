@@ -62,6 +62,7 @@ class TaskMetadata(BaseModel):
     memory: str = Full.name
     settings: dict[str, Any] | None = None
     k: int | None = None
+    budget_tokens: int | None = None
     memory_tainted: Count = 0
     memory_failed: Count = 0
     memory_measures: list[Measure] = []

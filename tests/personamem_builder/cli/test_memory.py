@@ -35,7 +35,7 @@ def measures(outcome: Outcome) -> dict[str, float]:
 def test_a_run_prints_its_measures_and_the_next_command(generated: Path, tmp_path: Path) -> None:
     outcome = run(generated, "bm25", "--k", "5", "--out", tmp_path / "out", "--answer", "rules")
     assert outcome.exit_code == 0, outcome.err
-    for name in ("evidence recall", "evidence precision", "stale evidence", "share of history", "answers by rules"):
+    for name in ("evidence recall", "evidence precision", "outdated only", "share of history", "answers by rules"):
         assert re.search(rf"^{name} +\d+\.\d % +\d+\.\d % to \d+\.\d % +\d+$", outcome.out, re.MULTILINE), name
     assert re.search(r"^track_full_preference_evolution +\d", outcome.out, re.MULTILINE)
     assert re.search(r"^0-1 sessions back +\d", outcome.out, re.MULTILINE)

@@ -22,7 +22,8 @@ from generation.errors import UserError
 from generation.http import MAX_REPLY_BYTES as LIMIT
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
-from personamem_builder.memory.http import HttpMemory, MemoryFault
+from personamem_builder.memory.http import HttpMemory
+from personamem_builder.memory.json_server import MemoryFault
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory
 from personamem_builder.memory.system import Memory, Session

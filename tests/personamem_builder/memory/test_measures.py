@@ -73,11 +73,11 @@ def test_text_of_the_systems_own_and_data_without_evidence_have_no_recall() -> N
 def test_stale_is_an_outdated_value_without_the_current_one(
     given: set[int], roles: tuple[str, ...], question_type: str, stale: dict[str, float] | None
 ) -> None:
-    assert values(found(0, [1, 3], given, *roles, question_type=question_type)).get("stale evidence") == stale
+    assert values(found(0, [1, 3], given, *roles, question_type=question_type)).get("outdated only") == stale
 
 
 def test_a_value_that_was_never_changed_cannot_be_stale() -> None:
-    assert "stale evidence" not in values(found(0, [3], {3}, "current", "outdated"))
+    assert "outdated only" not in values(found(0, [3], {3}, "current", "outdated"))
 
 
 def test_the_history_is_counted_up_to_the_question_without_the_profile(context: dict[str, Any]) -> None:

@@ -30,7 +30,7 @@ from personamem_builder.build.from_run import build
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import iter_contexts
 from personamem_builder.dataset.load import iter_examples
-from personamem_builder.memory.http import MemoryFault
+from personamem_builder.memory.json_server import MemoryFault
 from personamem_builder.memory.mem0 import Mem0
 from personamem_builder.memory.registry import find_system
 from personamem_builder.memory.runner import run_memory

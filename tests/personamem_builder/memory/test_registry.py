@@ -41,7 +41,11 @@ class _EntryPoints(list[EntryPoint]):
 @pytest.mark.parametrize(
     ("name", "message", "hint"),
     [
-        ("bm52", "there is no memory system 'bm52'", "bm25, dense, http, mem0"),
+        (
+            "bm52",
+            "there is no memory system 'bm52'",
+            "a-mem, arena, bm25, cognee, dense, graphiti, http, hybrid, langmem, mem0, summaries",
+        ),
         ("small_memories:", "there is no memory system", "module:Class"),
         ("no_such_module:Thing", "there is no module no_such_module", "PYTHONPATH"),
         ("small_memories:Thing", "small_memories has no Thing", "name of the class"),

