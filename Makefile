@@ -63,7 +63,7 @@ lint: $(VENV)/.installed
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
-	$(BIN)/python -m pytest -m notebook
+	$(BIN)/python -m pytest -m notebook tests/test_notebook.py
 
 # The notebook, with outputs as they are now.
 notebook: $(VENV)/.installed
