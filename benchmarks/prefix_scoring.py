@@ -171,7 +171,7 @@ def show_run(
 def show_letters(folder: Path, size: dict[str, Any], targets: list[Target]) -> dict[str, Any]:
     """Run the letters with and without packing, print, and add the targets."""
     children: dict[str, list[Child]] = {"one by one": [], "hf-prefix": []}
-    for side in list(children) * 2:
+    for side in list(children) * size["rounds"]:
         print(f"running letters: {side}", file=sys.stderr)
         children[side].append(in_child(score, folder, "letters.json", side))
     sides = {side: side_figures(rounds) for side, rounds in children.items()}

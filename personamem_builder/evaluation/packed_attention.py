@@ -14,8 +14,8 @@ from personamem_builder.evaluation.tree_mask import is_used, or_tree
 _NAME: Final = "personamem_packed_sdpa"
 _FEW_QUERIES: Final = 32
 """Up to here copies of a mask cost less than a batch of groups."""
-_MOST_QUERIES: Final = 256
-"""Longer causal inputs gain nothing: there the new tokens outweigh the cache."""
+_BLOCK: Final = 256
+"""Queries of a longer input attend in blocks, each without the keys that come after it."""
 
 
 def use_packed_attention(model: Any) -> None:
@@ -48,8 +48,10 @@ def packed_attention(
     """
     batch, heads, queries, size = query.shape
     groups = heads // key.shape[1]
-    plain = groups == 1 or attention_mask is None or attention_mask.shape[1] != 1 or batch > 1
-    plain = plain or (queries > _MOST_QUERIES and not is_used())
+    plain = attention_mask is None or attention_mask.shape[1] != 1 or batch > 1
+    plain = plain or (groups == 1 and queries <= _BLOCK)
+    # On a GPU a long history's own tokens outweigh what is gained.
+    plain = plain or (queries > _BLOCK and not is_used() and query.device.type != "cpu")
     if attention_mask is not None and attention_mask.dtype not in (torch.bool, query.dtype):
         attention_mask = attention_mask.to(query.dtype)  # under autocast
     if plain or dropout or any(kwargs.get(name) is not None for name in ("position_bias", "softcap", "s_aux")):
@@ -63,6 +65,12 @@ def packed_attention(
         output = attend(folded, key, value, attn_mask=attention_mask.repeat(1, 1, groups, 1), scale=scaling)
         return output.reshape(1, heads, queries, -1).transpose(1, 2).contiguous(), None
     by_group = query.reshape(heads // groups, groups, queries, size).transpose(0, 1)
-    shared = (states.expand(groups, -1, -1, -1) for states in (key, value))
-    output = attend(by_group, *shared, attn_mask=attention_mask, scale=scaling)
+    blocks = []
+    for begin in range(0, queries, _BLOCK):
+        end = min(queries, begin + _BLOCK)
+        seen = key.shape[2] - queries + end
+        states = (every[:, :, :seen].expand(groups, -1, -1, -1) for every in (key, value))
+        mask = attention_mask[:, :, begin:end, :seen]
+        blocks.append(attend(by_group[:, :, begin:end], *states, attn_mask=mask, scale=scaling))
+    output = torch.cat(blocks, dim=2)
     return output.permute(2, 1, 0, 3).reshape(1, queries, heads, -1), None
