@@ -24,7 +24,8 @@ Row = dict[str, Any]
 @pytest.fixture(scope="module")
 def data(generated: Path) -> tuple[list[Row], dict[str, Row]]:
     contexts = {context["shared_context_id"]: context for context in iter_contexts(generated / contexts_path("32k"))}
-    return read_questions(generated, "32k").to_pylist(), contexts
+    # Some are enough here: `test_evidence_reader` asks whether all can be read.
+    return read_questions(generated, "32k").to_pylist()[::2], contexts
 
 
 def credits_of(data: tuple[list[Row], dict[str, Row]], excerpt_of: Callable[[Any], Excerpt]) -> dict[str, float]:
