@@ -299,7 +299,7 @@ def load_config(path: Path) -> Config:
     path = find_example(path)
     data = read_yaml(path, f"give the path of a YAML file, or the name of an example: {', '.join(example_names())}")
     if not isinstance(data, dict):
-        raise UserError(f"{path} holds no mapping of keys to values", "see examples/tiny.yaml")
+        raise UserError(f"{path} is not a mapping of keys to values", "see examples/tiny.yaml")
     try:
         config = Config.model_validate(data)
     except ValidationError as error:

@@ -63,7 +63,7 @@ def generate(
             model cannot be asked, or the budget is spent.
     """
     config, banks = work.config, work.banks
-    said = f"what was finished is kept in {store.folder}; the same command goes on from there"
+    said = f"what was finished is kept in {store.folder}; rerun the command to resume"
     with kept_if_interrupted(said), store.writing(), _Runner(work, store, workers, budget, spent_elsewhere) as runner:
         runner.run("personas", draw_personas(config, banks))
         personas = {persona.persona_id: persona for persona in store.read("personas", Persona)}

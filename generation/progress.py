@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import re
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from typing import Final, TextIO, TypeVar
 
 Item = TypeVar("Item")
 
@@ -68,6 +70,85 @@ def _lines(items: Iterator[Item], what: str, done: int, total: int) -> Iterator[
         if time.monotonic() - last > _LINE_SECONDS:
             last = _LastShown.at = time.monotonic()
             sys.stderr.write(f"{what}: {done} of {total}\n")
+
+
+def bars_as_lines() -> None:
+    """Make the progress bars of all libraries, where stderr is no terminal, a line every ten seconds."""
+    stream: TextIO | None = vars(sys)["stderr"]  # None where it was closed
+    if stream is not None and not stream.isatty():
+        sys.stderr = BarsAsLines(stream)
+
+
+class BarsAsLines(io.TextIOBase):
+    """A text stream for files and pipes that passes on all but bars, of which it makes a line now and then.
+
+    A bar, as tqdm writes it, is a text that begins with a carriage return, to stand where the last one stood. One that
+    is done within ten seconds leaves nothing.
+    """
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock = stream, clock
+        self._lock = threading.RLock()  # a signal's handler may write while its thread writes
+        self._bar = ""
+        self._last_line = 0.0
+        self._was_shown = False
+
+    def write(self, text: str, /) -> int:
+        """Take a text, or the new state of a bar."""
+        with self._lock:
+            state = _MOVES.sub("", text)
+            if state.startswith("\r") and not state.startswith("\r\n"):
+                if not self._bar:
+                    self._last_line, self._was_shown = self._clock(), False
+                self._bar = state.strip() or self._bar
+                if self._clock() - self._last_line > _LINE_SECONDS:
+                    self._show()
+                return len(text)
+            if self._bar and self._was_shown:
+                self._show()
+            ends_bar, self._bar = bool(self._bar) and not state.strip(), ""
+            if not ends_bar:
+                self._stream.write(text)
+        return len(text)
+
+    def _show(self) -> None:
+        self._stream.write(f"{self._bar}\n")
+        self._last_line, self._was_shown = self._clock(), True
+
+    def flush(self) -> None:
+        """Pass on what the stream holds back."""
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Say that it is no terminal."""
+        return False
+
+    def fileno(self) -> int:
+        """Return the number of the file."""
+        return self._stream.fileno()
+
+    def writable(self) -> bool:
+        """Say that it can be written to."""
+        return True
+
+    @property
+    def closed(self) -> bool:
+        """Whether the stream is closed."""
+        return self._stream.closed
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """That of the stream."""
+        return self._stream.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        """What becomes of characters that the encoding lacks."""
+        return self._stream.errors
+
+
+_MOVES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+"""What moves the cursor of a terminal, or sets a colour."""
 
 
 class Waiting:

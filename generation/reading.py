@@ -99,7 +99,7 @@ def parse_json(text: str, where: str, hint: str = "") -> Any:
     except RecursionError as error:
         raise UserError(f"{where}: {TOO_DEEP}", hint) from error
     except ValueError as error:
-        raise UserError(f"{where} is no JSON: {error}", hint) from error
+        raise UserError(f"{where} is not JSON: {error}", hint) from error
     if text.count("[") + text.count("{") > MAX_DEPTH and _is_too_deep(value):
         raise UserError(f"{where}: {TOO_DEEP}", hint)
     if "\\u" in text or _DAMAGED.search(text):

@@ -173,5 +173,5 @@ def named_write_errors(path: Path) -> Iterator[None]:
         hint = "give another --out, or mend the folder's rights"
         if error.errno == errno.ENOSPC:
             problem = f"{path} cannot be written: the disk is full"
-            hint = "free some space and run the same command again; it goes on where it stopped"
+            hint = "free some space and rerun the command; it goes on where it stopped"
         raise UserError(problem, hint) from error

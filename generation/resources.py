@@ -43,10 +43,15 @@ def example_names() -> list[str]:
     return sorted(path.stem for path in data_dir("examples").glob("*.yaml"))
 
 
+def checkout() -> Path | None:
+    """Return the folder of the checkout that runs; None where an installed package does."""
+    return _ROOT if (_ROOT / "pyproject.toml").is_file() else None
+
+
 def install_hint(extra: str) -> str:
     """Return the command that adds extras, with commas between, to this installation, from where it came."""
-    if (_ROOT / "pyproject.toml").is_file():
-        return f"pip install -e {shlex.quote(f'{_ROOT}[{extra}]')}"
+    if folder := checkout():
+        return f"pip install -e {shlex.quote(f'{folder}[{extra}]')}"
     return f"pip install {shlex.quote(_requirement(extra))}"
 
 

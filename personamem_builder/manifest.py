@@ -215,7 +215,7 @@ def parse_manifest(text: str, owner: str) -> Manifest:
     version = content.get("schema_version")
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise UserError(
-            f"{owner} has schema version {version}, this personamem reads up to {SCHEMA_VERSION}",
+            f"{owner} has schema version {version}, this version of personamem reads up to {SCHEMA_VERSION}",
             "install a newer personamem",
         )
     as_model(content, _CompleteManifest, where, _AGAIN)

@@ -87,7 +87,7 @@ def read_subset(path: str | os.PathLike[str], split: str) -> Subset:
 def _ids_of_split(file: Path, text: str, split: str) -> Iterable[str]:
     content = parse_json(text, str(file), _MAKE)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise UserError(f'{file} is no list of questions: it lacks "format": "{FORMAT}"', _MAKE)
+        raise UserError(f'{file} is not a list of questions: it lacks "format": "{FORMAT}"', _MAKE)
     parsed = as_model(content, _File, str(file), _MAKE)
     if parsed.version != VERSION:
         raise UserError(f"{file} has version {parsed.version}, version {VERSION} is read", "update personamem")

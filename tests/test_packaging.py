@@ -54,8 +54,8 @@ def test_the_wheel_carries_every_data_file(wheel: Path) -> None:
     for folder in ("lm_eval_tasks", "hub_card", "templates"):
         for path in (ROOT / folder).iterdir():
             assert any(name.startswith(f"personamem_builder/_data/{folder}/{path.name}") for name in names), path
-    for path in (ROOT / "examples").glob("*.yaml"):
-        assert f"personamem_builder/_data/examples/{path.name}" in names
+    for path in (*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples").glob("eval/*.yaml")):
+        assert f"personamem_builder/_data/{path.relative_to(ROOT)}" in names
     assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == {
         "generation",
         "personamem.py",
@@ -68,6 +68,13 @@ def test_the_wheel_carries_every_file_of_the_packages(wheel: Path) -> None:
     for package in ("generation", "personamem_builder"):
         files = (path for path in (ROOT / package).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
         assert {str(path.relative_to(ROOT)) for path in files} <= names
+
+
+def test_the_wheel_alone_writes_configurations_and_says_what_is_installed(installed: Installed, tmp_path: Path) -> None:
+    assert "wrote eval/hf.yaml" in installed.run("personamem", "init", cwd=tmp_path).stdout
+    report = installed.run("personamem", "doctor", cwd=tmp_path).stdout
+    assert "an installed package" in report
+    assert f"To add one: pip install '{installed.wheel}[NAME]'" in report
 
 
 def test_the_wheel_alone_generates_from_a_shipped_example(installed: Installed, tmp_path: Path) -> None:

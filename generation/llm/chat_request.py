@@ -26,7 +26,7 @@ _NO_SYSTEM: Final = re.compile(
     r"system.{0,12}(?:role|message|prompt|instruction)|developer instruction|roles must alternate|role.{0,12}system",
     re.IGNORECASE,
 )
-RESUME: Final = "run the same command again later: finished calls are kept"
+RESUME: Final = "rerun the command later: finished calls are kept"
 
 
 class EndpointLabels(NamedTuple):

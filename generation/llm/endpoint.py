@@ -76,7 +76,7 @@ class Endpoint:
         self._sleep = sleep
         address = address_of(os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_URL)
         if address is None:
-            raise UserError("OPENAI_BASE_URL is no http or https URL", f"such as {DEFAULT_URL}")
+            raise UserError("OPENAI_BASE_URL is not an http or https URL", f"such as {DEFAULT_URL}")
         self._shown_url = address.shown
         self._address = _chat_of(address)
         self._labels = EndpointLabels(self._shown_url, model, "OPENAI_API_KEY", "OPENAI_BASE_URL", "/v1")
@@ -196,7 +196,7 @@ class Endpoint:
     def _given_up(self, failure: RequestFailure, wait: float) -> UserError:
         return _redacted(
             UserError(
-                f"{self._shown_url} gives no answer ({described(failure)}); the next try would be in "
+                f"{self._shown_url} does not answer ({described(failure)}); the next try would be in "
                 f"{wait:,.0f} s, and a request is given up after {self._patience / 60:g} minutes",
                 f"set requests_per_minute to what the endpoint allows, and {RESUME}"
                 if failure.status == 429

@@ -261,7 +261,7 @@ def _assembled(text: str) -> dict[str, Any]:
             break
         event = _parsed(data)
         if not isinstance(event, dict):
-            return {"error": f"a stream with an event that is no JSON: {data[:QUOTED]}"}
+            return {"error": f"a stream with an event that is not JSON: {data[:QUOTED]}"}
         if error := event.get("error"):
             return {"error": error}
         stream.add(event)

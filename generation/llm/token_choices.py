@@ -33,5 +33,5 @@ def _pair(entry: Any) -> tuple[str, float]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not text")
     return value

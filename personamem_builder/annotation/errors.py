@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from generation.errors import UserError
 from personamem_builder.annotation.sample import draw_sample
 from personamem_builder.report.analysis import primary_score
-from personamem_builder.report.groups import memory_mark
+from personamem_builder.report.groups import all_names, memory_mark
 from personamem_builder.results.answers import ScoredAnswer
 from personamem_builder.results.error_labels import FORMAT, LONGEST_CELL, RULE
 from personamem_builder.results.responses import read_responses
@@ -65,7 +65,7 @@ def choose_run(runs: Sequence[Run], model: str | None = None, task: str | None =
         UserError: There is none, or there are several; names them.
     """
     known = [run for run in runs if run.answers and (model is not None or not run.is_floor)]
-    chosen = [run for run in known if model in (None, run_name(run)) and task in (None, run.task)]
+    chosen = [run for run in known if model in (None, *all_names(run)) and task in (None, run.task)]
     asked = " ".join(f"{name} {value}" for name, value in (("--model", model), ("--task", task)) if value)
     if not chosen:
         there = _listed(known or runs)

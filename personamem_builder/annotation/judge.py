@@ -95,7 +95,7 @@ class Judge:
         account = Account(self._ledger, "errors", self._backend.model, self._llm.reply_tokens)
         labels: dict[str, Label] = {}
         unusable: dict[str, str] = {}
-        kept = f"the judge's replies are kept in {self._folder}; the same command goes on from there"
+        kept = f"the judge's replies are kept in {self._folder}; rerun the command to resume"
         with (
             kept_if_interrupted(kept),
             ReplyCache(self._folder / REPLIES) as replies,

@@ -58,7 +58,7 @@ class Key(BaseModel):
         seen: set[str] = set()
         for item in self.items:
             if item.id in seen:
-                raise ValueError(f"items: {item.id[:_LONGEST_NAME]!r} is there twice")
+                raise ValueError(f"items: {item.id[:_LONGEST_NAME]!r} appears twice")
             seen.add(item.id)
         return self
 
@@ -133,7 +133,7 @@ def read_key(path: Path) -> Key:
         UserError: It cannot be read, or is no key.
     """
     hint = "give --key the key.json that `personamem annotate` wrote"
-    return as_model(read_json(path, hint), Key, f"{path} is no key of a sample", hint)
+    return as_model(read_json(path, hint), Key, f"{path} is not a key of a sample", hint)
 
 
 def read_raters(paths: Sequence[Path], key: Key) -> dict[str, RaterAnswers]:

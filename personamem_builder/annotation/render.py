@@ -57,8 +57,8 @@ def _plain(value: Any) -> Any:
     return [_plain(part) for part in value] if isinstance(value, list) else value
 
 
-def to_text(study: Study) -> str:
-    """Return tables for a terminal."""
+def to_text(study: Study, width: int | None = None) -> str:
+    """Return tables for a terminal, of so many columns if it has some."""
     head = ["question", "yes", "no", "unsure", "missing", "yes, %", "equal, %", "AC1", "paper"]
     rows = [_row(question, study.questions[question]) for question in QUESTIONS]
     if study.choice is not None:
@@ -66,10 +66,10 @@ def to_text(study: Study) -> str:
     raters = f"{len(study.raters)} rater{'' if len(study.raters) == 1 else 's'}"
     parts = [
         f"Sample {study.sample}: {study.items} items, {raters} ({', '.join(study.raters)})",
-        _table([head, *rows]),
+        _table([head, *rows], width),
         _LEGEND,
-        _group_table("question type", study.types),
-        _group_table("topic", study.topics),
+        _group_table("question type", study.types, width),
+        _group_table("topic", study.topics, width),
     ]
     if study.disputed:
         listed = [
@@ -105,15 +105,18 @@ def _percent(share: Interval | None) -> str:
     return f"{100 * value:.1f}" + ("" if low is None or high is None else f" [{100 * low:.1f}, {100 * high:.1f}]")
 
 
-def _group_table(name: str, groups: Mapping[str, RatedGroup]) -> str:
+def _group_table(name: str, groups: Mapping[str, RatedGroup], width: int | None) -> str:
     head = [f"{name} (yes, %)", "items", *QUESTIONS]
     rows = [
         [group, str(items), *(_percent(questions[question].share) for question in QUESTIONS)]
         for group, (items, questions) in groups.items()
     ]
-    return _table([head, *rows])
+    return _table([head, *rows], width)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    head, *lines = text_table(rows, "lr").split("\n")
-    return "\n".join([head, "-" * len(head), *lines])
+def _table(rows: Sequence[Sequence[str]], width: int | None) -> str:
+    parts = []
+    for part in text_table(rows, "lr", width=width).split("\n\n"):
+        head, *lines = part.split("\n")
+        parts.append("\n".join([head, "-" * len(head), *lines]))
+    return "\n\n".join(parts)

@@ -31,7 +31,7 @@ def write_study(
     try:
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
             hint = "choose another --out: a sheet that people rate must not change"
-            raise UserError(f"{out} is there already", hint)
+            raise UserError(f"{out} already exists", hint)
         with replacing_folder(out) as new:
             _write(new / KEY, [json.dumps(key, ensure_ascii=False, indent=1), "\n"])
             for name, text in sheet_files(items, source):

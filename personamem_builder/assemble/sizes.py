@@ -60,15 +60,15 @@ def chosen_sizes(splits: tuple[str, ...], n_blocks: str | None, max_tokens: int 
                 raise UserError(f"there is no split {split!r}; the splits are {', '.join(SIZES)}", hint)
         return [SIZES[split] for split in dict.fromkeys(splits) or SIZES]
     if splits:
-        raise UserError("--split and --n-blocks exclude each other", "leave one of them out")
+        raise UserError("--split and --n-blocks cannot be used together", "leave one of them out")
     first, dash, last = n_blocks.partition("-")
     numbers = [first, last] if dash else [first]
     if not all(map(str.isdecimal, numbers)):
-        raise UserError(f"--n-blocks {n_blocks!r} is no number of sessions", _HINT)
+        raise UserError(f"--n-blocks {n_blocks!r} is not a number of sessions", _HINT)
     if max(map(len, numbers)) > _MOST_DIGITS:
         raise UserError(f"--n-blocks {n_blocks[:40]} has more than {_MOST_DIGITS} digits", _HINT)
     if int(first) < 1 or (dash and int(last) < int(first)):
-        raise UserError(f"--n-blocks {n_blocks!r} is no number of sessions", _HINT)
+        raise UserError(f"--n-blocks {n_blocks!r} is not a number of sessions", _HINT)
     if dash and int(last) - int(first) >= _MOST_SIZES:
         raise UserError(f"--n-blocks {n_blocks} is a range of more than {_MOST_SIZES} sizes", _HINT)
     if max_tokens is not None and dash:

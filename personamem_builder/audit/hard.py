@@ -49,7 +49,7 @@ def hard_ids(split: AuditedSplit, credits_: Mapping[str, Sequence[float]]) -> li
     if not credits_:
         raise UserError(
             f"split {split.name}: hard questions are found with shortcuts learned on other personas, and there is one",
-            "leave out --export-hard, or audit data of two personas or more",
+            "leave out --export-hard, or audit data of at least two personas",
         )
     by_type = policies.type_length(split.rows)
     by_length = [policies.best_credit(by_type(row), row["answer_index"]) for row in split.rows]

@@ -21,6 +21,7 @@ version.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 from personamem_builder.audit.gates import Judged, tally
@@ -91,8 +92,13 @@ def _rounded(number: float | None) -> float | None:
     return None if number is None else round(number, _DECIMALS)
 
 
-def to_text(audit: Audit) -> str:
-    """Return the tables of an audit: every check over all questions, and of its types those that miss their limit."""
+def to_text(audit: Audit, width: int | None = None) -> str:
+    """Return the tables of an audit: every check over all questions, and of its types those that miss their limit.
+
+    Args:
+        audit: What to show.
+        width: Columns of the terminal, if it has some. Where a table is wider, limits are left out; a line says so.
+    """
     parts = []
     for split in audit.splits:
         own = [one for one in audit.judged if one.finding.split == split.name]
@@ -100,7 +106,8 @@ def to_text(audit: Audit) -> str:
         if (sampled := audit.sampled(split)) is not None:
             size += f"; probes: of {_count(len(split.rows), 'question')}, a sample of {sampled:,}"
         lines = [*_notes(own), *_lacking(own), *_could_find(own), f"{split.name}: {_summary(own)}"]
-        parts.append("\n".join([f"{split.name}: {size}", "", _table(own), *lines]))
+        lines = [_filled(line, width) for line in lines] if width is not None else lines
+        parts.append("\n".join([f"{split.name}: {size}", "", _table(own, width), *lines]))
     return "\n\n".join(parts)
 
 
@@ -108,14 +115,28 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _table(judged: Sequence[Judged]) -> str:
+def _filled(line: str, width: int) -> str:
+    """Return a line in lines of at most a width, the others two spaces further in than the first."""
+    indent = " " * (len(line) - len(line.lstrip()) + 2)
+    return fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def _table(judged: Sequence[Judged], width: int | None) -> str:
     rows: list[Sequence[str]] = [_HEADS]
     for one in judged:
         finding = one.finding
         if finding.value is not None and (finding.slice == ALL or one.verdict == "FAIL"):
             kind = SHORT_TYPES.get(finding.slice, finding.slice)
             rows.append([finding.check, kind, *_cells(finding), one.limit, one.verdict])
-    return text_table(rows, "llrrrl")
+    table = text_table(rows, "llrrrl")
+    needed = max(map(len, table.split("\n")))
+    if width is None or needed <= width:
+        return table
+    limit = _HEADS.index("limit")
+    rows = [[*row[:limit], *row[limit + 1 :]] for row in rows]
+    table = text_table(rows, "llrrrl", width=width)
+    left_out = f"(limits are left out: they need {needed} columns; --html and --json have them)"
+    return f"{table}\n{_filled(left_out, width)}"
 
 
 def _cells(finding: Finding) -> tuple[str, str, str]:

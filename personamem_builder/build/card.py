@@ -90,7 +90,7 @@ def split_card(text: str) -> Card:
     if match := re.match(r"---[ ]*\n(.*?)^---[ ]*(?:\n|\Z)", text, re.DOTALL | re.MULTILINE):
         data = parse_yaml(match[1], "the card's front matter", f"mend the {CARD}") or {}
         if not isinstance(data, dict):
-            raise UserError("the card's front matter is no YAML mapping", f"mend the {CARD}")
+            raise UserError("the card's front matter is not a YAML mapping", f"mend the {CARD}")
         body = text[match.end() :]
     before, after = _written_by_hand(body)
     return Card(data, before.strip("\n"), after.strip("\n"))

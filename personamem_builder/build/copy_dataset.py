@@ -35,5 +35,7 @@ def copy_dataset(folder: Path, out: Path, splits: Sequence[str] = ()) -> Path:
             write_pictures(part, manifest)
             part.replace(out)
     except OSError as error:
-        raise UserError(f"{out} cannot be written: {error}", "make space there, or choose another --out") from error
+        raise UserError(
+            f"{out} cannot be written: {error}", "free some space there, or choose another --out"
+        ) from error
     return out

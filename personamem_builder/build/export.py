@@ -78,7 +78,7 @@ def export_release(folder: Path, out: Path, splits: Sequence[str] = ()) -> dict[
                     paths,
                 )
     except OSError as error:
-        raise UserError(f"{out} cannot be written: {error}", "make space, or choose another --out") from error
+        raise UserError(f"{out} cannot be written: {error}", "free some space, or choose another --out") from error
     finally:
         if is_new and not exported:
             with suppress(OSError):
@@ -90,11 +90,11 @@ def _check_out(out: Path) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise UserError(f"{out} exists and is no folder", "choose another --out")
+        raise UserError(f"{out} exists and is not a folder", "choose another --out")
     other = sorted(p.name for p in out.iterdir() if not _RELEASE_FILE.fullmatch(p.name))
     if other := [name for name in other if not _LEFT_OVER.fullmatch(name)]:
         raise UserError(
-            f"{out} holds something else than questions_SPLIT.csv and shared_contexts_SPLIT.jsonl: {other[0]}",
+            f"{out} holds something other than questions_SPLIT.csv and shared_contexts_SPLIT.jsonl: {other[0]}",
             "choose another --out",
         )
 

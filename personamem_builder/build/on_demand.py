@@ -121,7 +121,7 @@ def recipe_of(metadata: dict[str, Any]) -> Recipe | None:
             "config makes new data, data names some that are there: leave one of them out",
         )
     if not isinstance(config, str) or not config:
-        raise UserError(f"--metadata config={config!r} is no path", "give a YAML file, such as examples/full.yaml")
+        raise UserError(f"--metadata config={config!r} is not a path", "give a YAML file, such as examples/full.yaml")
     if seed is not None and (not isinstance(seed, int) or isinstance(seed, bool)):
         raise UserError(
             f"--metadata seed={seed!r} is not a whole number", f'e.g. \'{{"config": "{config}", "seed": 7}}\''
@@ -162,9 +162,7 @@ def _locked(path: Path, recipe: Recipe) -> Iterator[None]:
             sys.stderr.write(f"waiting for another process that makes data of {recipe.words}\n")
             lock.acquire()
     except OSError as error:
-        raise UserError(
-            f"{path.parent} cannot be written: {error}", "set HF_HOME to a folder that can be written"
-        ) from error
+        raise UserError(f"{path.parent} cannot be written: {error}", "set HF_HOME to a writable folder") from error
     try:
         yield
     finally:

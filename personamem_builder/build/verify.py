@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from generation.errors import UserError
@@ -36,7 +38,7 @@ def verify_dataset(folder: Path) -> None:
     for split, entry in manifest["splits"].items():
         check_questions(folder, split)
         files = [str(path) for path in question_files(folder, split)]
-        with tempfile.TemporaryDirectory() as cache:
+        with tempfile.TemporaryDirectory() as cache, _no_bars():
             loaded = datasets.load_dataset("parquet", data_files={"rows": files}, split="rows", cache_dir=cache)
         if len(loaded) != entry["questions"]:
             faults.append(f"{split}: {len(loaded)} questions load and not {entry['questions']}")
@@ -53,6 +55,20 @@ def verify_dataset(folder: Path) -> None:
             faults.append(f"{split}: the contexts have another digest than the manifest says")
     if faults:
         raise _faulty(folder, faults)
+
+
+@contextmanager
+def _no_bars() -> Iterator[None]:
+    """Have `datasets` show no progress: nobody asked it for anything."""
+    from datasets.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    were_disabled = are_progress_bars_disabled()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not were_disabled:
+            enable_progress_bars()
 
 
 def _faulty(folder: Path, faults: list[str]) -> UserError:

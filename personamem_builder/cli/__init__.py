@@ -17,49 +17,70 @@ from contextlib import suppress
 from typing import Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
 from generation.errors import UserError
 from generation.interruption import Interruption, interruptible, kept
+from generation.progress import bars_as_lines
 from generation.redaction import hide_keys
+from personamem_builder.cli.help import Group, no_such_command, write_groups
 
-_COMMANDS: Final = {
-    "generate": "Generate personas, histories, sessions and questions.",
-    "banks": "Check topic banks: what the offline backend knows of a topic.",
-    "new-topic": "Have a language model write the bank of a new topic.",
-    "refine": "Rewrite or drop questions that can be answered without reading.",
-    "timeline": "Show how a persona's preferences evolve.",
-    "assemble": "Put the sessions of a run together to long contexts.",
-    "build": "Write the dataset folder of a run.",
-    "audit": "Check whether a benchmark can be beaten without reading it, and is whole.",
-    "import-official": "Turn the official release into a dataset folder.",
-    "export": "Write a dataset folder as the files of the official release.",
-    "diff": "Compare two versions of a dataset and propose the next number.",
-    "publish": "Publish a dataset folder on the Hub as a version.",
-    "download": "Fetch a published version from the Hub and verify it.",
-    "stats": "Say what a benchmark consists of, in tables and pictures.",
-    "inspect": "Show a question with its evidence marked in the history.",
-    "view": "Open a page to read the histories, questions and answers.",
-    "annotate": "Draw questions for people to rate.",
-    "agreement": "Show how far raters agree.",
-    "memory": "Run memory systems, and compare what they find.",
-    "eval": "Run lm-eval with the personamem tasks and models.",
-    "merge": "Make the whole run of the parts of an evaluation.",
-    "report": "Print a table of scores with floors and intervals.",
-    "space": "Write a leaderboard with viewer and audit as a static Space.",
-    "publish-space": "Publish a leaderboard as a Space on the Hub.",
-    "persona-bench": "Import, audit and score PERSONA-Bench.",
-    "canary": "Test whether a model has seen our data.",
-    "tasks": "Show or install the lm-eval task files.",
+_GROUPS: Final = {
+    "Make": {
+        "init": "Write example configurations to start from.",
+        "generate": "Generate users, their histories, sessions and questions.",
+        "assemble": "Assemble sessions into long contexts.",
+        "build": "Build the dataset folder.",
+        "import-official": "Turn the official release into a dataset folder.",
+        "refine": "Rewrite or drop questions that give their answer away.",
+        "new-topic": "Have a language model write a new topic.",
+        "banks": "Check topic banks, the texts of the offline backend.",
+    },
+    "Check": {
+        "audit": "Check whether a benchmark can be beaten unread.",
+        "annotate": "Draw questions, or wrong answers, for people to rate.",
+        "agreement": "Show how far raters agree.",
+        "canary": "Test whether a model has seen the data.",
+        "doctor": "Show what is installed, cached and missing.",
+    },
+    "Evaluate": {
+        "eval": "Evaluate a model with lm-eval.",
+        "report": "Show scores with floors and intervals.",
+        "merge": "Merge the parts of a divided evaluation.",
+        "tasks": "List the lm-eval tasks, or install them for lm_eval.",
+        "persona-bench": "Import, audit and score PERSONA-Bench.",
+    },
+    "Look": {
+        "view": "Read histories, questions and answers in a browser.",
+        "inspect": "Show a question with its evidence in the history.",
+        "timeline": "Show how a user's preferences change.",
+        "stats": "Describe a benchmark in tables and pictures.",
+    },
+    "Publish": {
+        "publish": "Publish a dataset on the Hub as a version.",
+        "download": "Download a published version and verify it.",
+        "diff": "Compare two versions of a dataset.",
+        "export": "Export a dataset as the official release's files.",
+        "space": "Write a leaderboard as a static website.",
+        "publish-space": "Publish a leaderboard on the Hub as a Space.",
+    },
+    "Memory": {
+        "memory": "Run memory systems and compare what they find.",
+    },
 }
-"""What each command does; its module and its function there have its name."""
+"""What each command does, in groups; its module and its function there have its name."""
 
+_COMMANDS: Final = {name: summary for commands in _GROUPS.values() for name, summary in commands.items()}
+
+_VERSIONS: Final = ("lm-eval", "datasets", "torch")
+"""The libraries on which scores depend, whose versions `--version` prints beside ours."""
 
 _KEPT: Final = {
-    "download": "nothing was written; the same command goes on with what was fetched",
-    "eval": "what was answered is kept; the same command asks only for the rest",
-    "memory": "what was found so far is kept; the same command goes on from there",
-    "publish": "the same command goes on with what was not sent yet",
-    "publish-space": "the same command goes on with what was not sent yet",
+    "download": "nothing was written; rerun the command to resume the download",
+    "eval": "what was answered is kept; rerun the command to ask for the rest",
+    "memory": "what was found so far is kept; rerun the command to resume",
+    "publish": "rerun the command to send the rest",
+    "publish-space": "rerun the command to send the rest",
 }
 """What interrupted commands have kept that did not say so themselves; the others have written nothing by then."""
 
@@ -68,7 +89,7 @@ class _Interrupted(Exception):
     """Takes an interruption, its cause, past click, which has words of its own for it."""
 
 
-class _Commands(click.Group):
+class _Commands(Group):
     """A group that knows its commands by name and imports only the one that runs."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -88,20 +109,60 @@ class _Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(f"personamem_builder.cli.{module}"), function)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(no_such_command(args[0], list(_COMMANDS)))
+        return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        near = {name: summary for name, summary in _COMMANDS.items() if name.startswith(incomplete)}
+        commands = [CompletionItem(name, help=summary) for name, summary in near.items()]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        write_groups(_GROUPS, formatter)
+
+
+def _print_versions(ctx: click.Context, option: click.Parameter, is_asked: bool) -> None:
+    if not is_asked or ctx.resilient_parsing:
+        return
+    from personamem_builder.installation import version_of
+
+    for name in ("personamem", *_VERSIONS):
+        click.echo(f"{name} {version_of(name) or 'not installed'}")
+    ctx.exit()
 
 
 @click.group(
     cls=_Commands,
     context_settings={"auto_envvar_prefix": "PERSONAMEM", "help_option_names": ["-h", "--help"]},
+    epilog="Any option can be set in the environment: --out of import-official is PERSONAMEM_IMPORT_OFFICIAL_OUT.\n\n"
+    "Tab completion: add this line to ~/.bashrc (docs/settings.md has zsh and fish):\n\n"
+    '\b\n  eval "$(_PERSONAMEM_COMPLETE=bash_source personamem)"',
+    examples=[
+        "personamem generate tiny --out runs/tiny",
+        "personamem assemble runs/tiny --split 32k",
+        "personamem build runs/tiny --out personamem",
+        "personamem audit personamem",
+        "personamem eval --tasks personamem_32k --model hf --model_args pretrained=MODEL --apply_chat_template",
+        "personamem report results",
+    ],
 )
-@click.version_option(package_name="personamem")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    allow_from_autoenv=False,
+    callback=_print_versions,
+    help="Show the versions of personamem, lm-eval, datasets and torch.",
+)
 def cli() -> None:
-    """Build, check, publish and evaluate benchmarks of dynamic user profiling.
+    """Build, check and publish benchmarks of how well chat models know their users, and evaluate models on them.
 
-    Every flag can also be set in the environment: --out of import-official is PERSONAMEM_IMPORT_OFFICIAL_OUT.
+    New here? `personamem init` writes configurations to edit; `personamem COMMAND --help` explains a command.
     """
 
 
@@ -112,6 +173,7 @@ def main() -> None:
         is_ascii = codecs.lookup(sys.stdout.encoding).name == "ascii"
         sys.stdout.reconfigure(encoding="utf-8" if is_ascii else None, errors="replace")
     hide_keys()
+    bars_as_lines()
     sys.exit(_run())
 
 
@@ -135,7 +197,7 @@ def _run() -> int:
         if error.errno != errno.ENOSPC:
             raise
         where = f"{error.filename}: " if error.filename else ""
-        hint = "free some space and run the same command again; what was finished is kept"
+        hint = "free some space and rerun the command; what was finished is kept"
         print_error(UserError(f"{where}the disk is full", hint))
     return 1
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from generation.errors import UserError
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import (
     PATH,
     chosen_split,
@@ -28,8 +29,11 @@ _QUESTIONS, _ERRORS = 90, 100  # as many as in the paper's studies
 
 
 @click.command(
-    short_help="Draw questions to rate, or wrong answers to label.",
-    epilog="Example: personamem annotate personamem --sample 90 --per-topic 5 --out study",
+    cls=Command,
+    examples=[
+        "personamem annotate personamem --sample 90 --per-topic 5 --out study",
+        "personamem annotate personamem --errors results --model MODEL --out errors.csv",
+    ],
 )
 @dataset_argument
 @split_option
@@ -39,10 +43,10 @@ _QUESTIONS, _ERRORS = 90, 100  # as many as in the paper's studies
     type=click.IntRange(min=1),
     help=f"How many to draw. [default: {_QUESTIONS}; with --errors {_ERRORS}]",
 )
-@click.option("--per-topic", type=click.IntRange(min=1), help="Draw at most so many from a topic.")
-@click.option("--per-type", type=click.IntRange(min=1), help="Draw at most so many of a question type.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another seed draws other questions.")
-@click.option("--out", type=PATH, required=True, help="The folder to make; with --errors the CSV file.")
+@click.option("--per-topic", type=click.IntRange(min=1), help="Draw at most this many from a topic.")
+@click.option("--per-type", type=click.IntRange(min=1), help="Draw at most this many of a question type.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the draw.")
+@click.option("--out", type=PATH, required=True, help="The folder to write; with --errors, the CSV file.")
 @click.option(
     "--errors",
     "results",
@@ -51,13 +55,17 @@ _QUESTIONS, _ERRORS = 90, 100  # as many as in the paper's studies
     metavar="RESULTS",
     help="Draw wrong answers from results of `personamem eval`, files or folders (repeatable).",
 )
-@click.option("--model", metavar="NAME", help="Whose wrong answers. [default: the only model's]")
-@click.option("--task", metavar="NAME", help="On which task. [default: the only one]")
-@click.option("--judge", metavar="NAME", help="Have a language model label them: openai:MODEL or hf:PATH.")
+@click.option("--model", metavar="NAME", help="With --errors: the model. [default: the only one]")
+@click.option("--task", metavar="NAME", help="With --errors: the task. [default: the only one]")
 @click.option(
-    "--config", type=PATH, help="A configuration whose llm: settings apply to the judge. [default: temperature 0]"
+    "--judge", metavar="NAME", help="With --errors: have a language model label them: openai:MODEL or hf:PATH."
 )
-@click.option("--budget", type=float, help="US dollars that the judge may cost; the same command resumes.")
+@click.option(
+    "--config", type=PATH, help="A configuration whose llm: settings the judge uses. [default: temperature 0]"
+)
+@click.option(
+    "--budget", type=float, help="Stop when the judge has cost this many US dollars; rerun the command to resume."
+)
 def annotate(
     folder: Path | None,
     split: str | None,
@@ -73,18 +81,16 @@ def annotate(
     config: Path | None,
     budget: float | None,
 ) -> None:
-    """Draw questions of a dataset FOLDER for people to rate: is the benchmark right?
+    """Draw questions of a dataset FOLDER for people to rate, or wrong answers to label.
 
-    The sample is balanced over the seven question types, and then over topics. The folder --out gets sheet.html, a page
-    that works without a network; key.json, which the raters do not get; items.jsonl; and imports for Label Studio and
-    for potato. FOLDER is by default PERSONAMEM_DATA, then ./personamem.
+    The sample is balanced over the seven question types, and then over topics. --out gets sheet.html, a page that works
+    offline; key.json, to keep from the raters; items.jsonl; and imports for Label Studio and potato. FOLDER is by
+    default PERSONAMEM_DATA, then ./personamem.
 
-    With --errors, draw wrong answers of one model on one task instead: what went wrong? --out is then a CSV for a
-    spreadsheet, with a column for the category, filled in where a reply had no letter. With --judge a language model
-    fills in the others; it reads the whole history before each question. Its replies are kept in OUT.calls: rerun the
-    command to resume, and nothing is paid for twice. `personamem report RESULTS --errors OUT` shows the shares.
-
-    personamem annotate personamem --errors results --model MODEL --out errors.csv
+    With --errors, draw wrong answers of one model on one task instead. --out is then a CSV file with a column for the
+    category of the error, filled in where a reply had no letter. With --judge, a language model fills in the others: it
+    reads the whole history before each question. Its replies are kept in OUT.calls: rerun the command to resume, and
+    you pay for nothing twice. `personamem report RESULTS --errors OUT` shows the shares.
     """
     given = {"--model": model, "--task": task, "--judge": judge, "--config": config, "--budget": budget}
     needs = {"--config": "--judge", "--budget": "--judge"}
@@ -97,7 +103,7 @@ def annotate(
         _annotate_questions(folder, chosen_split(folder, split), limits, out)
         return
     if out.exists():
-        raise UserError(f"{out} is there already", "give another --out, or move it away: it may be filled in")
+        raise UserError(f"{out} already exists", "give another --out, or move it away: it may be filled in")
     run, drawn = _draw_errors(folder, split, results, (model, task), limits)
     judgement = _judge(judge, config, budget, folder, drawn, out) if judge else None
     _write_errors(run, drawn, judgement, out)

@@ -13,7 +13,17 @@ import click
 
 from generation.errors import UserError
 from generation.resources import install_hint
-from personamem_builder.cli.options import PATH, ray_option, splits_option, workers_of, workers_option
+from personamem_builder.cli.help import Command
+from personamem_builder.cli.options import (
+    PATH,
+    json_option,
+    next_step,
+    print_json,
+    ray_option,
+    splits_option,
+    workers_of,
+    workers_option,
+)
 
 if TYPE_CHECKING:
     from personamem_builder.audit.audit import Audit
@@ -36,50 +46,45 @@ def audit_installed() -> Iterator[None]:
         raise UserError(f"an audit needs {package}, which is not installed", install_hint("audit")) from error
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=[
+        "personamem audit personamem",
+        "personamem audit personamem --split 32k --html audit.html --out audit.json",
+        "personamem audit personamem --model hf --model_args pretrained=MODEL --setting letters",
+    ],
+)
 @click.argument("path", type=PATH)
-@splits_option("all", "PERSONAMEM_AUDIT_SPLIT")
+@splits_option("all")
 @click.option(
     "--gates",
     type=PATH,
     help="YAML file of limits. [default: the release standard, personamem_builder/audit/gates.yaml]",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=PATH,
-    envvar="PERSONAMEM_AUDIT_JSON",
-    help="Write every finding there, as JSON.",
-)
-@click.option(
-    "--html",
-    "html_file",
-    type=PATH,
-    envvar="PERSONAMEM_AUDIT_HTML",
-    help="Write a page with every finding there.",
-)
+@json_option("Print every finding as JSON.")
+@click.option("--out", type=PATH, metavar="FILE", help="Also write every finding to this file, as JSON.")
+@click.option("--html", type=PATH, metavar="FILE", help="Also write a page with every finding.")
 @click.option(
     "--export-hard",
     type=PATH,
-    help="Write the ids of the questions that no shortcut answers there, for --metadata '{\"subset\": FILE}'.",
+    metavar="FILE",
+    help="Also write the ids of the questions that no shortcut answers, for --metadata '{\"subset\": FILE}'.",
 )
 @click.option(
     "--other-seed",
     "other_seeds",
     type=PATH,
     multiple=True,
-    envvar="PERSONAMEM_AUDIT_OTHER_SEED",
-    help="A run, or a dataset folder, of the same configuration with another seed, for history.memoriser to learn "
-    "from (repeatable).",
+    help="A run or dataset folder made with another seed, from which history.memoriser learns (repeatable).",
 )
-@click.option("--model", help="Ask this model too, as `personamem eval` does: lm-eval's name of it.")
-@click.option("--model_args", default="", help="Its arguments, as lm-eval has them: pretrained=MODEL.")
+@click.option("--model", help="Also ask a model: its kind, as lm-eval calls it (hf, vllm, …).")
+@click.option("--model_args", default="", help="Its arguments, as in lm-eval: pretrained=MODEL.")
 @click.option(
     "--setting",
     type=click.Choice(["options", "letters", "generate"]),
     default="options",
     show_default=True,
-    help="How it is asked: which tasks. Chat endpoints can do `generate` only.",
+    help="How the model is asked. Chat endpoints support `generate` only.",
 )
 @click.option("--apply_chat_template", is_flag=True, help="Use the model's chat template.")
 @click.option("--metadata", help="Settings of the tasks, such as roles=no_system or overlength=skip.")
@@ -89,16 +94,17 @@ def audit_installed() -> Iterator[None]:
     type=PATH,
     default=Path("results", "audit"),
     show_default=True,
-    help="Where the model's results go, for `personamem report`.",
+    help="The folder for the model's results, for `personamem report`.",
 )
-@workers_option("Processes that make checks.")
+@workers_option()
 @ray_option()
 def audit(
     path: Path,
     splits: tuple[str, ...],
     gates: Path | None,
-    json_file: Path | None,
-    html_file: Path | None,
+    as_json: bool,
+    out: Path | None,
+    html: Path | None,
     export_hard: Path | None,
     other_seeds: tuple[Path, ...],
     model: str | None,
@@ -111,34 +117,33 @@ def audit(
     workers: int,
     ray: str | None,
 ) -> None:
-    """Check whether a benchmark can be beaten without reading it, and whether it is whole.
+    """Check whether a benchmark can be beaten without reading it, and whether its files are intact.
 
-    PATH is a dataset folder, a run, a folder with the files of a release, a CSV of questions alone, or a PERSONA-Bench
-    folder (see `personamem persona-bench audit`). Exits with 1 when a limit is missed.
+    PATH is a dataset folder, a run, a folder of release files, a CSV of questions, or a PERSONA-Bench folder. The exit
+    status is 1 when a limit is missed.
 
-    With --model a model answers the questions of a dataset folder without the history, with that of another user,
-    with the evidence alone and with the whole history.
+    With --model, a model answers the questions of a dataset folder too: without the history, with another user's, with
+    the evidence alone and with the whole history.
 
-    Of a split with more than 20,000 questions, probes are trained and tested on a sample; the output says so.
-
-    personamem audit personamem --json audit.json
+    In splits of more than 20,000 questions, probes are trained and tested on a sample; the output says so.
     """
     from personamem_builder.cli.persona_bench import show_audit
     from personamem_builder.persona_bench.write import is_persona_bench
 
     if is_persona_bench(path):
-        if splits or gates or json_file or html_file or export_hard or other_seeds or model or workers > 1 or ray:
+        if splits or gates or as_json or out or html or export_hard or other_seeds or model or workers > 1 or ray:
             raise UserError(f"{path} is a PERSONA-Bench folder, whose audit takes no options", "name the folder alone")
         show_audit(path)
         return
     with audit_installed():
         from personamem_builder.audit.audit import audit as run_audit
         from personamem_builder.audit.gates import read_gates
-        from personamem_builder.audit.render import to_text
+        from personamem_builder.audit.render import to_json, to_text
+        from personamem_builder.text_table import terminal_width
 
     limits = read_gates(gates)
     who = workers_of(workers, ray)
-    for file in (json_file, html_file, export_hard):
+    for file in (out, html, export_hard):
         if file is not None and not file.parent.is_dir():  # said before a minute of work is lost
             raise UserError(f"{file} cannot be written: there is no folder {file.parent}", "make it first")
     options = ["--apply_chat_template"] if apply_chat_template else []
@@ -146,15 +151,18 @@ def audit(
     options += ["--limit", str(limit)] if limit else []
     answered = _ask(path, splits, model, model_args, options, results, setting) if model else None
     found = run_audit(path, splits, limits, answered, other_seeds, who)
-    click.echo(to_text(found))
-    _write_files(found, json_file, html_file, export_hard)
-    if html_file is None:
-        click.echo(f"next: personamem audit {path} --html audit.html  (every finding, on a page)", err=True)
+    if as_json:
+        print_json(to_json(found))
+    else:
+        click.echo(to_text(found, terminal_width()))
+    _write_files(found, out, html, export_hard)
+    if html is None:
+        next_step(f"personamem audit {path} --html audit.html  (every finding, on a page)")
     if found.failed:
         sys.exit(1)
 
 
-def _write_files(found: Audit, json_file: Path | None, html_file: Path | None, export_hard: Path | None) -> None:
+def _write_files(found: Audit, out: Path | None, html: Path | None, export_hard: Path | None) -> None:
     from generation.files import replacing
     from personamem_builder.audit.hard import write_hard
     from personamem_builder.audit.page import to_html
@@ -165,10 +173,10 @@ def _write_files(found: Audit, json_file: Path | None, html_file: Path | None, e
             part.write_text(text, encoding="utf-8")
         click.echo(f"wrote {path}", err=True)
 
-    if json_file is not None:
-        write(json_file, json.dumps(to_json(found), indent=2, ensure_ascii=False) + "\n")
-    if html_file is not None:
-        write(html_file, to_html(found))
+    if out is not None:
+        write(out, json.dumps(to_json(found), indent=2, ensure_ascii=False) + "\n")
+    if html is not None:
+        write(html, to_html(found))
     if export_hard is not None:
         with _writing(export_hard):
             hard = write_hard(export_hard, found)
@@ -200,7 +208,7 @@ def _ask(
     from personamem_builder.schema import SPLITS
 
     if not is_dataset_folder(path):
-        raise UserError(f"a model is asked about a dataset folder, which {path} is not", "leave out --model")
+        raise UserError(f"--model needs a dataset folder, and {path} is not one", "leave out --model")
     manifest = read_manifest(path)
     for split in splits:
         check_split(manifest, split, path)

@@ -6,20 +6,23 @@ from pathlib import Path
 
 import click
 
+from personamem_builder.cli.help import Group
 from personamem_builder.cli.options import next_step
 
 
-@click.group()
+@click.group(cls=Group)
 def banks() -> None:
-    """Check topic banks: what the offline backend knows of a topic."""
+    """Check topic banks, the texts from which the offline backend writes."""
 
 
-@banks.command(epilog="Example: personamem banks check banks/chess.yaml")
+@banks.command(
+    short_help="Check topic banks and print their faults.", examples=["personamem banks check banks/chess.yaml"]
+)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 def check(files: tuple[Path, ...]) -> None:
-    """Say what is wrong with topic bank files, a line each: FILE:LINE: fault.
+    """Check topic banks and print each fault as FILE:LINE: FAULT.
 
-    The exit status is 1 if there is a fault. docs/banks.md tells what a bank holds.
+    The exit status is 1 if there is a fault. docs/banks.md describes the files.
     """
     from generation.banks.bank_file import HINT, placed, read_bank
     from generation.banks.load import faults_beside_shipped

@@ -12,6 +12,7 @@ from generation.parallel import Workers
 from generation.reading import read_json
 from generation.store import RunStore
 from personamem_builder.cli.audit import audit_installed
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import (
     dataset_out_option,
     next_step,
@@ -27,17 +28,18 @@ if TYPE_CHECKING:
     from personamem_builder.build.write import Auditor
 
 
-@click.command()
+@click.command(cls=Command, examples=["personamem build runs/full --out personamem"])
 @run_argument
 @splits_option("all assembled")
 @dataset_out_option()
-@click.option("--replace", is_flag=True, help="Replace a folder that was built from something else.")
+@click.option("--replace", is_flag=True, help="Replace a folder that was built from another run.")
 @workers_option()
 @ray_option()
 def build(run: Path, splits: tuple[str, ...], out: Path, replace: bool, workers: int, ray: str | None) -> None:
-    """Write the dataset folder of a RUN whose splits were assembled.
+    """Build the dataset folder of a RUN, after `personamem assemble`.
 
-    personamem build runs/full --out personamem
+    The folder holds Parquet files, a card, a manifest with digests, and an audit where the extra `audit` is installed.
+    `datasets` loads it, here as on the Hub.
     """
     from personamem_builder.build.from_run import build as build_dataset
     from personamem_builder.build.verify import verify_dataset

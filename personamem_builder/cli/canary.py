@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import click
 
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import json_option
 
 
-@click.command()
-@click.option("--model", required=True, help="lm-eval's name of the model's kind: hf, vllm, hf-prefix, …")
-@click.option("--model_args", default="", help="Its arguments, as lm-eval has them: pretrained=MODEL.")
-@click.option("--batch_size", default="1", show_default=True, help="As lm-eval has it: a number, or auto.")
-@click.option("--device", help="As lm-eval has it: cpu, cuda:0, …")
+@click.command(cls=Command, examples=["personamem canary --model hf --model_args pretrained=MODEL"])
+@click.option("--model", required=True, help="Kind of model, as lm-eval calls it: hf, vllm, hf-prefix, …")
+@click.option("--model_args", default="", help="Its arguments, as in lm-eval: pretrained=MODEL.")
+@click.option("--batch_size", default="1", show_default=True, help="As in lm-eval: a number, or auto.")
+@click.option("--device", help="As in lm-eval: cpu, cuda:0, …")
 @click.option(
     "--samples", type=click.IntRange(19, 100_000), default=200, show_default=True, help="Random GUIDs to compare with."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of these.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random GUIDs.")
 @json_option()
 def canary(
     model: str, model_args: str, batch_size: str, device: str | None, samples: int, seed: int, as_json: bool
 ) -> None:
-    """Test whether a model has seen our data: whether it finds their canary likelier than other GUIDs.
+    """Test whether a model has been trained on data that personamem published.
 
-    Every published file holds the canary, a GUID that is nowhere else. Its log-likelihood is compared with those of
-    random GUIDs of the same form (the exposure test of Carlini et al., The Secret Sharer, 2019). A model that never
-    saw it gives each rank with the same probability.
-
-    personamem canary --model hf --model_args pretrained=MODEL
+    Every published file holds the canary, a GUID found nowhere else. The test compares its log-likelihood with
+    those of random GUIDs (the exposure test of Carlini et al., The Secret Sharer, 2019). To a model that never saw the
+    canary, every rank among them is equally likely.
     """
     import json
     import sys

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import click
 
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import json_option, print_json
 
 
-@click.command()
+@click.command(cls=Command, examples=["personamem diff ORG/NAME@v1.0.0 personamem"])
 @click.argument("old")
 @click.argument("new")
-@json_option("Print every id, as JSON.")
+@json_option("Print JSON, with every id.")
 def diff(old: str, new: str, as_json: bool) -> None:
     """Compare two versions of a dataset, OLD and NEW: folders, or ORG/NAME@REVISION on the Hub.
 
-    Says what was added, removed and changed, whether a score depends on it, and what the number of the new version
-    has to be.
-
-    personamem diff ORG/NAME@v1.0.0 personamem
+    Shows what was added, removed and changed, whether scores depend on it, and which number the new version needs.
     """
     from personamem_builder.dataset.locate import resolve_data
     from personamem_builder.publish.compare import changes, compare, next_version, required_bump, to_json

@@ -6,20 +6,19 @@ from pathlib import Path
 
 import click
 
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, next_step, splits_option
 
 
-@click.command()
+@click.command(cls=Command, examples=["personamem download ORG/NAME --revision v1.0.0 --out personamem"])
 @click.argument("repo_id")
 @click.option("--revision", help="A tag such as v1.0.0, a branch or a commit. [default: main]")
-@splits_option("all", "PERSONAMEM_DOWNLOAD_SPLIT")
-@click.option("--out", type=PATH, help="Folder to make. [default: leave it in the Hub's cache]")
+@splits_option("all")
+@click.option("--out", type=PATH, help="The dataset folder to write. [default: leave it in the Hub's cache]")
 def download(repo_id: str, revision: str | None, splits: tuple[str, ...], out: Path | None) -> None:
-    """Download the dataset REPO_ID (ORG/NAME) from the Hub, and verify each file by its sha256.
+    """Download the dataset REPO_ID (ORG/NAME) from the Hub, verify each file by its sha256, and print the folder.
 
-    Prints the folder. What is in the cache already is not fetched again.
-
-    personamem download ORG/NAME --revision v1.0.0 --out personamem
+    Files that are in the cache already are not fetched again.
     """
     from personamem_builder.build.copy_dataset import copy_dataset
     from personamem_builder.dataset.folder import changed_files

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from personamem_builder.cli.help import Command, write_examples
 from personamem_builder.cli.options import next_step, note, print_json
 
 if TYPE_CHECKING:
@@ -17,15 +18,35 @@ _PART: Final = re.compile(r"part-\d+-of-\d+")
 _GIGABYTE: Final = 10**9
 
 
-@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+_EXAMPLES: Final = (
+    "personamem eval --tasks personamem_32k --model hf --model_args pretrained=MODEL --apply_chat_template",
+    "personamem eval --tasks personamem_32k --model personamem-floor --model_args policy=longest",
+    "personamem eval --config examples/eval/openai.yaml --estimate",
+)
+
+
+@click.command(
+    cls=Command,
+    examples=_EXAMPLES,
+    context_settings={"ignore_unknown_options": True, "help_option_names": []},
+)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def evaluate(arguments: tuple[str, ...]) -> None:
-    """Run lm-eval with the personamem tasks and models: ARGUMENTS are lm-eval's own, --shard and --estimate."""
+@click.pass_context
+def evaluate(ctx: click.Context, arguments: tuple[str, ...]) -> None:
+    """Evaluate a model with lm-eval: ARGUMENTS are lm-eval's own, and some of ours.
+
+    `personamem eval --help` shows both.
+    """
     from personamem_builder.evaluation.own_arguments import HELP, take_own
     from personamem_builder.evaluation.run import Unanswered, estimate_lm_eval, run_lm_eval
 
     if not arguments or arguments[0] in ("-h", "--help"):
-        click.echo(f"personamem eval takes the arguments of lm-eval's command line, and some of its own:\n\n{HELP}")
+        formatter = ctx.make_formatter()
+        write_examples(_EXAMPLES, formatter)
+        click.echo(
+            "personamem eval evaluates a model with lm-eval. It takes all arguments of\n"
+            f"`lm_eval run` (shown by `personamem eval run --help`), and these:\n\n{HELP}\n{formatter.getvalue()}"
+        )
         click.echo("lm-eval says of itself:\n")
     if take_own(arguments)[1].estimate:
         _print_estimate(estimate_lm_eval(arguments), as_json=take_own(arguments)[1].json)
@@ -50,17 +71,17 @@ def _next(folder: Path) -> str:
 
 def _print_estimate(estimate: Estimate, *, as_json: bool) -> None:
     from generation.llm.prices import described_price
+    from personamem_builder.text_table import terminal_width, text_table
 
     if as_json:
         print_json(estimate.to_json())
         return
     columns = _LOCAL if estimate.is_local else _ENDPOINT
-    click.echo(f"{'task':38}" + "".join(f"{title:>{width}}" for title, (_, width) in columns.items()))
     lines = [(one.task, one._asdict()) for one in estimate.tasks]
     if len(lines) > 1:
-        lines.append(("all", {name: sum(own[name] for _, own in lines) for name, _ in columns.values()}))
-    for name, own in lines:
-        click.echo(f"{name:38}" + "".join(f"{own[field]:>{width},}" for field, width in columns.values()))
+        lines.append(("all", {name: sum(own[name] for _, own in lines) for name in columns.values()}))
+    rows = [[name, *(f"{own[field]:,}" for field in columns.values())] for name, own in lines]
+    click.echo(text_table([["task", *columns], *rows], "lr", width=terminal_width()))
     if cache := estimate.kv_cache:
         gigabytes = cache.bytes / _GIGABYTE
         click.echo(
@@ -80,17 +101,17 @@ def _print_estimate(estimate: Estimate, *, as_json: bool) -> None:
 
 
 _ENDPOINT: Final = {
-    "requests": ("requests", 10),
-    "prompt tokens": ("prompt_tokens", 16),
-    "of these cached": ("cached_tokens", 17),
-    "reply tokens": ("reply_tokens", 14),
-    "at most": ("most_reply_tokens", 12),
+    "requests": "requests",
+    "prompt\ntokens": "prompt_tokens",
+    "of these\ncached": "cached_tokens",
+    "reply\ntokens": "reply_tokens",
+    "at most": "most_reply_tokens",
 }
 _LOCAL: Final = {
-    "requests": ("requests", 10),
-    "one by one": ("prompt_tokens", 16),
-    "distinct": ("distinct_tokens", 15),
-    "computed": ("computed_tokens", 16),
-    "at most written": ("most_reply_tokens", 17),
+    "requests": "requests",
+    "one by one": "prompt_tokens",
+    "distinct": "distinct_tokens",
+    "computed": "computed_tokens",
+    "at most\nwritten": "most_reply_tokens",
 }
-"""Of each column its title, the field that it shows, and its width."""
+"""Of each column its title, and the field that it shows."""

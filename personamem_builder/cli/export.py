@@ -6,22 +6,20 @@ from pathlib import Path
 
 import click
 
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, dataset_argument, dataset_folder, next_step, note, splits_option
 
 
-@click.command()
+@click.command(cls=Command, examples=["personamem export personamem --out release"])
 @dataset_argument
-@splits_option("all of the dataset", "PERSONAMEM_EXPORT_SPLIT")
-@click.option("--out", required=True, type=PATH, help="Folder for the files.")
+@splits_option("all of the dataset")
+@click.option("--out", required=True, type=PATH, help="The folder for the files.")
 def export(folder: Path | None, splits: tuple[str, ...], out: Path) -> None:
-    """Write a dataset FOLDER as the files of the official release.
+    """Export a dataset FOLDER as files of the official release, for official scripts to read.
 
-    For each split questions_SPLIT.csv and shared_contexts_SPLIT.jsonl, as official scripts read them; import-official
-    makes a dataset folder of them again, without what this layout has no place for: evidence, what options assert,
-    topics and dates of sessions. Older files of the same names are replaced; --out may hold nothing else.
-    FOLDER is by default PERSONAMEM_DATA, then ./personamem.
-
-    personamem export personamem --out release
+    Writes questions_SPLIT.csv and shared_contexts_SPLIT.jsonl for each split. These files have no place for evidence,
+    what options assert, and the topics and dates of sessions: `personamem import-official` reads them without. Files of
+    the same names are replaced; --out may hold nothing else. FOLDER is by default PERSONAMEM_DATA, then ./personamem.
     """
     from personamem_builder.build.export import export_release
     from personamem_builder.schema import SPLITS

@@ -30,10 +30,21 @@ from generation.run_stages import STAGES
 from generation.sharded_run import MadeShard, make_shard, make_shards, shard_inputs
 from generation.shards import MAX_SHARDS, SHARDS, Shard, check_count, parse_shard, read_done, shards_there
 from generation.store import FailedItem, RunStore
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, json_option, ray_option, workers_of, workers_option
+from personamem_builder.text_table import terminal_width, text_table
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=[
+        "personamem generate tiny --preview",
+        "personamem generate examples/full.yaml --out runs/full --workers 2",
+        "personamem generate examples/tiny.yaml --personas 0-9",
+        "personamem generate examples/full.yaml --out runs/big --shard 3/16",
+        "personamem generate examples/tiny.yaml --backend openai:MODEL --budget 5 --estimate",
+    ],
+)
 @click.argument("config", type=PATH)
 @click.option("--out", type=PATH, help="Folder of the run. [default: runs/NAME of CONFIG]")
 @click.option(
@@ -41,23 +52,25 @@ from personamem_builder.cli.options import PATH, json_option, ray_option, worker
     "backends",
     multiple=True,
     metavar="[STAGE=]NAME",
-    help="Who writes the text: offline, openai:MODEL or hf:PATH; with STAGE= for that stage alone (repeatable). "
-    "reader=NAME reads back what the others wrote; else each model reads its own. [default: offline]",
+    help="Who writes the text: offline, openai:MODEL or hf:PATH; STAGE=NAME sets it for one stage (repeatable). "
+    "reader=NAME checks what the others wrote; otherwise each model checks its own text. [default: offline]",
 )
 @click.option(
     "--personas",
     metavar="A-B",
-    help="Users of the run, numbered from 0: 0-9 are the first ten. A run of 0-4 gets 5-9 added. [default: personas of "
-    "CONFIG]",
+    help="Users to make, numbered from 0: 0-9 are the first ten. To a run with 0-4 it adds 5-9. [default: as many as "
+    "CONFIG says]",
 )
-@click.option("--shard", "shard_text", metavar="I/N", help="Make shard I of N, a part of the users: 3/16.")
+@click.option("--shard", "shard_text", metavar="I/N", help="Make shard I of N, such as 3/16: one part of the users.")
 @click.option("--shards", type=click.IntRange(1, MAX_SHARDS), metavar="N", help="Make all N shards, one after another.")
-@click.option("--budget", type=float, help="US dollars that the calls of the run may cost; the same command goes on.")
-@workers_option("Processes of the offline backend.")
+@click.option(
+    "--budget", type=float, help="Stop when the run has cost this many US dollars; rerun the command to resume."
+)
+@workers_option("Processes for the offline backend.")
 @ray_option()
-@click.option("--preview", is_flag=True, help="Print a sample and write nothing.")
-@click.option("--estimate", is_flag=True, help="Print what the run would take, and write nothing.")
-@json_option("Print the counts, or the estimate, as JSON.", "PERSONAMEM_GENERATE_JSON")
+@click.option("--preview", is_flag=True, help="Print a sample; write nothing.")
+@click.option("--estimate", is_flag=True, help="Print calls, tokens and cost; write nothing.")
+@json_option("Print the counts, or the estimate, as JSON.")
 def generate(
     config: Path,
     out: Path | None,
@@ -72,30 +85,21 @@ def generate(
     estimate: bool,
     as_json: bool,
 ) -> None:
-    """Generate personas, histories, sessions and questions from CONFIG, a YAML file such as examples/tiny.yaml.
+    """Generate users with their histories, sessions and questions from CONFIG.
 
-    The same command again goes on where an interrupted run stopped. The same configuration gives the same bytes, with
-    any number of workers, and on a Ray cluster. Items that a model gives no usable reply for are listed in
-    failed.jsonl, and the exit status is 1; the same command asks for them anew. Replies that were paid for are kept,
-    and never paid for twice.
+    CONFIG is a YAML file (see `personamem init`) or the name of a shipped one: tiny, full or written.
 
-    A run can get more users later, by --personas or by more personas in CONFIG: the others stay as they are.
+    Rerun the command to resume an interrupted run. The same configuration always gives the same bytes, with any number
+    of workers and on a Ray cluster.
 
-    A large run can be made in shards, near-equal parts of its users: by one command, or by many at a time on machines
-    that share a disk. Later commands read the shards as one run, byte for byte the same. --budget is for all shards
-    that the command makes.
+    To add users to a run later, raise personas in CONFIG or use --personas: those that are there do not change.
 
-    openai:MODEL is any OpenAI-compatible endpoint: OPENAI_API_KEY, and OPENAI_BASE_URL for others than OpenAI's own.
+    Split a large run into shards, equal parts of its users, made one after another (--shards) or by several machines
+    that share a disk (--shard). Later commands read the shards as one run. --budget covers all shards of the command.
 
-    personamem generate examples/tiny.yaml --preview
-
-    personamem generate examples/full.yaml --out runs/full --workers 2
-
-    personamem generate examples/tiny.yaml --personas 0-9
-
-    personamem generate examples/full.yaml --out runs/big --shard 3/16
-
-    personamem generate examples/tiny.yaml --backend openai:MODEL --budget 5 --estimate
+    openai:MODEL is any OpenAI-compatible endpoint. Set OPENAI_API_KEY, and OPENAI_BASE_URL if it is not OpenAI's own.
+    Items without a usable reply are listed in failed.jsonl, and the exit status is 1: rerun the command to try them
+    again. Replies are kept, so you never pay for one twice.
     """
     check_budget(budget)
     if shard_text is not None and shards is not None:
@@ -202,7 +206,7 @@ def _with_users(config: Config, text: str) -> Config:
     first, last = map(int, match.groups()) if match else (0, -1)
     if not first <= last < MAX_USERS:
         raise UserError(
-            f"--personas {text[:40]!r} is no range of users",
+            f"--personas {text[:40]!r} is not a range of users",
             f"give the first and the last, numbered from 0 to {MAX_USERS - 1}: --personas 0-9",
         )
     return config.model_copy(update={"first_persona": first, "personas": last - first + 1})
@@ -238,7 +242,7 @@ def _fail(made: _Made, folder: Path) -> NoReturn:
     listed = ", ".join(f"{count} {stage}" for stage, count in Counter(one.stage for one in made.failures).items())
     where = made.folder / (f"{SHARDS}/*/failed.jsonl" if RunStore(made.folder).is_sharded else "failed.jsonl")
     click.echo(f"failed: {listed}; why is in {where}", err=True)
-    click.echo(f"next: the same command asks for them anew; or personamem assemble {folder}, without them", err=True)
+    click.echo(f"next: rerun the command to try them again; or personamem assemble {folder}, without them", err=True)
     sys.exit(1)
 
 
@@ -299,18 +303,19 @@ def _print_estimate(work: RunInputs, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([entry._asdict() for entry in entries]))
         return
-    click.echo(f"{'call':45} {'calls':>7} {'prompt tokens':>14} {'reply tokens':>13}  {'$':>8}")
+    rows = [["call", "calls", "prompt\ntokens", "reply\ntokens", "$", ""]]
     for entry in entries:
         cost = "unknown" if entry.cost is None else f"{entry.cost:.2f}"
-        figures = f"{entry.calls:7,} {entry.prompt_tokens:14,} {entry.reply_tokens:13,}  {cost:>8}"
         name = f"({entry.template} of {entry.stage})" if entry.if_needed else entry.template
-        click.echo(f"{name:45} {figures}  {entry.model}".rstrip())
+        figures = (entry.calls, entry.prompt_tokens, entry.reply_tokens)
+        rows.append([name, *(f"{figure:,}" for figure in figures), cost, entry.model])
     sure = [entry for entry in entries if not entry.if_needed]
     prompts, replies = (sum(getattr(entry, name) for entry in sure) for name in ("prompt_tokens", "reply_tokens"))
     costs = [entry.cost for entry in sure]
     known = f"{sum(cost for cost in costs if cost is not None):.2f}{' and more' if None in costs else ''}"
     name = "all" if sure == entries else "all but those in ( )"
-    click.echo(f"{name:45} {sum(entry.calls for entry in sure):7,} {prompts:14,} {replies:13,}  {known:>8}")
+    rows.append([name, f"{sum(entry.calls for entry in sure):,}", f"{prompts:,}", f"{replies:,}", known, ""])
+    click.echo(text_table(rows, "lrrrrl", width=terminal_width()))
     models = dict.fromkeys(entry.model for entry in entries if entry.model)
     for model, price in known_prices(models, work.config.llm.prices).items():
         click.echo(f"price: {described_price(model, price)}", err=True)

@@ -7,20 +7,27 @@ from pathlib import Path
 import click
 
 from generation.errors import UserError
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, dataset_out_option, next_step, note
 
 
-@click.command(epilog="Example: personamem import-official downloads/PersonaMem --out personamem")
+@click.command(
+    cls=Command,
+    examples=[
+        "personamem import-official downloads/PersonaMem --out personamem",
+        "personamem import-official --hub --split 32k",
+    ],
+)
 @click.argument("path", required=False, type=PATH)
-@click.option("--hub", is_flag=True, help="Read the release from the Hub, at a pinned revision.")
+@click.option("--hub", is_flag=True, help="Download the release from the Hub, at a pinned revision.")
 @click.option("--split", "splits", multiple=True, help="With --hub: only this split (repeatable).")
 @click.option("--revision", help="With --hub: another revision than the pinned one.")
 @dataset_out_option()
 def import_official(path: Path | None, hub: bool, splits: tuple[str, ...], revision: str | None, out: Path) -> None:
-    """Turn the official release into a dataset folder.
+    """Turn the official release of PersonaMem into a dataset folder.
 
-    PATH is a folder with any of questions_{32k,128k,1M}.csv and the shared_contexts_{32k,128k,1M}.jsonl beside them.
-    All faults are found and listed before anything is written.
+    PATH is a folder with any of questions_{32k,128k,1M}.csv and the shared_contexts_{32k,128k,1M}.jsonl that go with
+    them. All files are checked before anything is written, and all faults are listed.
     """
     from generation.tokenizer import load_encoding
     from personamem_builder.build.from_official import import_from_hub, import_release

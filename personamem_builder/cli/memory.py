@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from generation.errors import UserError
+from personamem_builder.cli.help import Group
 from personamem_builder.cli.options import (
     PATH,
     data_option,
@@ -24,39 +25,49 @@ budget_option: Final = click.option(
     "--budget-tokens",
     "budget",
     type=int,
-    help="The most tokens of what is found that go before the model: the best first, the last one cut.",
+    help="The most tokens of memories to show the model: the best first, the last one cut.",
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def memory() -> None:
-    """Run memory systems on a benchmark, and compare what they find."""
+    """Run memory systems on a benchmark and compare what they find."""
 
 
-@memory.command(short_help="Take a split in, search it for each question, and print what was found.")
+@memory.command(
+    short_help="Run a memory system on a split.",
+    examples=[
+        "personamem memory run --system bm25 --data personamem --split 32k",
+        "personamem memory run --system mem0 --set model=gpt-4o-mini --split 32k --k 5",
+    ],
+)
 @click.option(
     "--system",
     default="bm25",
     show_default=True,
-    help="bm25, dense, hybrid, summaries, mem0, http, arena:http://…, one of an installed package, or module:Class; "
-    "or a control: none, full, oracle, wrong-user, recent.",
+    help="The system: bm25, dense, hybrid, summaries, mem0, http, arena:http://…, one of an installed package, or "
+    "module:Class; or a control: none, full, oracle, wrong-user, recent.",
 )
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the system (repeatable).")
 @data_option
 @click.option("--split", default="32k", show_default=True, help="The split.")
 @click.option("--k", default=10, show_default=True, help="The most memories to ask for.")
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), help="Keep the results there. [default: the cache]"
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder to keep results in. [default: in the cache]",
 )
-@click.option("--timeout", default=600.0, show_default=True, help="Seconds that one session, or one query, may take.")
+@click.option("--timeout", default=600.0, show_default=True, help="Seconds that a session or a query may take.")
 @budget_option
-@click.option("--send-options", is_flag=True, help="Send the options with each search (arena); marks the run TAINTED.")
+@click.option(
+    "--send-options", is_flag=True, help="Send the options with each search (arena only); marks the run TAINTED."
+)
 @workers_option("Histories to walk at a time, each in a process of its own.")
 @ray_option()
 @click.option(
     "--answer",
     type=click.Choice(["rules"]),
-    help="Also answer by rule from what was found (generated data only).",
+    help="Also answer the questions from what was found, by rules (generated data only).",
 )
 @json_option()
 def run(
@@ -74,17 +85,16 @@ def run(
     answer: str | None,
     as_json: bool,
 ) -> None:
-    """Have a memory system take in each history of a split once and search it for each question.
+    """Let a memory system read each history of a split once, and search it for each question.
 
-    The results are kept: the same command goes on where it stopped, and tasks with the same memory read them. With
-    --workers or --ray a history is kept once it is finished.
-
-    personamem memory run --system bm25 --data personamem --split 32k --k 10
+    Results are kept: rerun the command to resume, and evaluate models on them with `personamem eval`, as the last line
+    of the output says. With --workers or --ray, a history is kept once it is finished.
     """
     import json
 
     from personamem_builder.memory.benchmark import Reader, benchmark, can_be_parallel
     from personamem_builder.memory.summary import to_text
+    from personamem_builder.text_table import terminal_width
 
     reader: Reader | None = None
     if answer:
@@ -96,7 +106,7 @@ def run(
     summary, metadata = benchmark(
         data, split, system, given, k, out=out, timeout=timeout, budget=budget, reader=reader, workers=who
     )
-    click.echo(json.dumps(summary, indent=2, ensure_ascii=False) if as_json else to_text(summary))
+    click.echo(json.dumps(summary, indent=2, ensure_ascii=False) if as_json else to_text(summary, terminal_width()))
     if "store" in summary:
         click.echo(f"the results are in {summary['store']}", err=True)
         click.echo(
@@ -106,11 +116,14 @@ def run(
     if queries or sessions:
         raise UserError(
             f"{system} failed at {queries} queries and {sessions} sessions: {summary['first_error']}",
-            "the same command goes on from there: it asks again only what failed, and what came after it",
+            "rerun the command to resume: it asks again only what failed, and what came after it",
         )
 
 
-@memory.command(short_help="Compare two systems question by question.")
+@memory.command(
+    short_help="Compare two systems question by question.",
+    examples=["personamem memory compare memory/bm25 memory/dense"],
+)
 @click.argument("first", metavar="A", type=PATH)
 @click.argument("second", metavar="B", type=PATH)
 @data_option
@@ -119,9 +132,7 @@ def run(
 def compare(first: Path, second: Path, data: str | None, budget: int | None, as_json: bool) -> None:
     """Compare what two systems found: A and B are folders of `personamem memory run --out`.
 
-    A difference is that of the questions which both were asked, with a 95 % interval clustered by persona.
-
-    personamem memory compare memory/bm25 memory/dense
+    Differences are paired, on the questions that both were asked, with 95 % intervals clustered by user.
     """
     import json
 
@@ -139,15 +150,16 @@ def compare(first: Path, second: Path, data: str | None, budget: int | None, as_
             click.echo(f"TAINTED: {store.folder}, {len(store.tainted)} questions; see `personamem memory run`")
 
 
-@memory.command(short_help="Install a memory system into an environment of its own.")
+@memory.command(
+    short_help="Install a memory system in an environment of its own.",
+    examples=["personamem memory setup langmem", "personamem memory setup mem0 --local-embedder"],
+)
 @click.argument("name")
-@click.option("--local-embedder", is_flag=True, help="Also install what embeddings on this machine need.")
+@click.option("--local-embedder", is_flag=True, help="Also install what local embeddings need.")
 def setup(name: str, local_embedder: bool) -> None:
-    """Install a memory system, pinned, into an environment of its own in the cache.
+    """Install a memory system at a pinned version, in an environment of its own in the cache.
 
-    NAME is mem0, a-mem, langmem, graphiti or cognee; `--system NAME` then starts and ends it.
-
-    personamem memory setup langmem
+    NAME is mem0, a-mem, langmem, graphiti or cognee. `personamem memory run --system NAME` then starts and stops it.
     """
     from personamem_builder.memory.isolated.environments import isolated_systems, set_up
 
@@ -156,34 +168,42 @@ def setup(name: str, local_embedder: bool) -> None:
     next_step(f"personamem memory run --system {name} --set model=… --set base_url=…")
 
 
-@memory.command(short_help="Check whether a memory system does what the benchmark takes for granted.")
+@memory.command(
+    short_help="Check that a memory system behaves as the benchmark expects.",
+    examples=["personamem memory check my_memory:LastWords", "personamem memory check bm25"],
+)
 @click.argument("system", metavar="SYSTEM")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="A setting of the system (repeatable).")
 @click.option("--timeout", default=60.0, show_default=True, help="Seconds that one call may take.")
 @json_option()
 def check(system: str, settings: tuple[str, ...], timeout: float, as_json: bool) -> None:
-    """Show a memory system made-up users, and report whether it does what the benchmark takes for granted.
+    """Check with made-up users that a memory system behaves as the benchmark expects.
 
-    SYSTEM is as in `personamem memory run --system`. Checked are the order of what it is shown, isolation of users,
-    leaks, forgetting, persistence, a crash, odd texts and time limits. Exit status 1 where a check failed.
-
-    personamem memory check my_memory:LastWords
+    SYSTEM is named as in `personamem memory run --system`. The checks: order, isolation of users, leaks, forgetting,
+    persistence, a crash, odd texts, and time limits. The exit status is 1 if one fails.
     """
     import json
+    from textwrap import fill
 
     from personamem_builder.memory.conformance import check_system
-    from personamem_builder.text_table import text_table
+    from personamem_builder.text_table import terminal_width, text_table
 
     verdicts = check_system(system, _settings(settings), timeout)
     if as_json:
         click.echo(json.dumps([verdict._asdict() for verdict in verdicts], indent=2, ensure_ascii=False))
     else:
-        click.echo(text_table([["check", "result", "what was found"], *map(list, verdicts)], "lll", ruled=True))
+        room = max(30, terminal_width() - max(len(verdict.check) for verdict in verdicts) - _RESULT)
+        rows = [[*verdict[:-1], fill(verdict[-1], room)] for verdict in verdicts]
+        click.echo(text_table([["check", "result", "what was found"], *rows], "lll", ruled=True))
     if failed := [verdict.check for verdict in verdicts if verdict.status == "FAILED"]:
         raise UserError(
             f"{system} failed {len(failed)} of {len(verdicts)} checks: {', '.join(failed)}",
             "docs/memory.md says what each checks",
         )
+
+
+_RESULT: Final = 10
+"""Columns of a result of `check`, with the gaps beside it."""
 
 
 def _settings(given: Sequence[str]) -> dict[str, Any]:
@@ -193,6 +213,6 @@ def _settings(given: Sequence[str]) -> dict[str, Any]:
     for setting in given:
         key, equals, value = setting.partition("=")
         if not key or not equals:
-            raise UserError(f"--set {setting} is no setting", "give KEY=VALUE, such as --set unit=session")
+            raise UserError(f"--set {setting} is not a setting", "give KEY=VALUE, such as --set unit=session")
         settings[key] = parse_yaml(value, f"--set {key}", "put a text with such signs in quotes: --set KEY='\"TEXT\"'")
     return settings

@@ -7,17 +7,18 @@ from pathlib import Path
 import click
 
 from generation.errors import UserError
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, next_step, note
 
 
-@click.command()
+@click.command(cls=Command, examples=["personamem merge results --out results/whole"])
 @click.argument("results", nargs=-1, required=True, type=PATH)
-@click.option("--out", type=PATH, default="results/whole", show_default=True, help="The folder to write to.")
+@click.option("--out", type=PATH, default="results/whole", show_default=True, help="The folder for the merged results.")
 def merge(results: tuple[Path, ...], out: Path) -> None:
-    """Make the whole run of the parts that `personamem eval --shard` left.
+    """Merge the parts of an evaluation that `personamem eval --shard` divided.
 
-    RESULTS are results files, or folders that are searched for them. What is written is what one process would have
-    left: results with the same metrics and standard errors, and predictions.
+    RESULTS are the results files of the parts, or folders that hold them. The merged results and predictions are those
+    that a single process would have written.
     """
     from generation.resources import install_hint
 
@@ -36,6 +37,6 @@ def merge(results: tuple[Path, ...], out: Path) -> None:
         number = sum(merged.failed.values())
         parts = ", ".join(map(str, merged.failed))
         raise UserError(
-            f"{number} of {merged.questions} questions got no answer, and count in no score: part {parts}",
+            f"{number} of {merged.questions} questions got no answer and count towards no score: part {parts}",
             "run the commands of these parts again, which ask only such questions, then merge again",
         )

@@ -9,23 +9,27 @@ import click
 
 from generation.errors import UserError
 from generation.llm.prices import dollars
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, next_step
 
 
-@click.command(name="new-topic")
+@click.command(
+    name="new-topic",
+    cls=Command,
+    examples=['personamem new-topic "pet care" --backend openai:MODEL --out petCare.yaml'],
+)
 @click.argument("name")
 @click.option("--backend", required=True, metavar="NAME", help="Who writes: openai:MODEL or hf:PATH.")
-@click.option("--out", type=PATH, help="The file. [default: NAME in camel case, with .yaml]")
+@click.option("--out", type=PATH, help="The file to write. [default: NAME in camel case, with .yaml]")
 @click.option("--config", type=PATH, help="A configuration whose llm: settings apply.")
-@click.option("--budget", type=float, help="US dollars that the calls may cost; the same command goes on.")
+@click.option(
+    "--budget", type=float, help="Stop when the calls have cost this many US dollars; rerun the command to resume."
+)
 def new_topic(name: str, backend: str, out: Path | None, config: Path | None, budget: float | None) -> None:
-    """Have a language model write the bank of a topic NAME, part by part; a person should review it.
+    """Have a language model write the topic bank NAME. Review it before you use it.
 
-    Each part is checked, and sent back with its faults. What is still wrong, or missing, is printed with its line; the
-    exit status is then 1. Replies are kept in OUT.calls: the same command asks only for what is missing, and nothing is
-    paid for twice.
-
-    personamem new-topic "pet care" --backend openai:MODEL --out petCare.yaml
+    Each part is checked and sent back with its faults. Faults that remain are printed with their lines, and the exit
+    status is 1. Replies are kept in OUT.calls: rerun the command to ask only for what is missing.
     """
     from generation.banks.bank_file import HINT, placed
     from generation.config import LLMConfig, load_config
@@ -45,7 +49,7 @@ def new_topic(name: str, backend: str, out: Path | None, config: Path | None, bu
     llm = load_config(config).llm if config is not None else LLMConfig()
     file = out or Path(f"{camel_case(name)}.yaml")
     if file.exists():
-        raise UserError(f"{file} is there already", "give another --out, or move it away")
+        raise UserError(f"{file} already exists", "give another --out, or move it away")
     model = make_model(writer, llm)
     calls = file.with_name(f"{file.name}.calls")
     calls.mkdir(parents=True, exist_ok=True)
@@ -61,7 +65,7 @@ def new_topic(name: str, backend: str, out: Path | None, config: Path | None, bu
     for reason in missing:
         click.echo(f"missing: {reason}")
     if missing:
-        raise UserError(f"{len(missing)} parts are missing; {file} was not written", "run the same command again")
+        raise UserError(f"{len(missing)} parts are missing; {file} was not written", "rerun the command")
     head = f"The topic {name!r}, written by {writer.model} on {dt.datetime.now(dt.UTC).date()}; not reviewed yet."
     text = as_yaml(bank, head)
     with replacing(file) as part:

@@ -32,10 +32,10 @@ data_option: Final = click.option(
 )
 
 
-def splits_option(default: str, envvar: str | None = None) -> _Decorator[Any]:
+def splits_option(default: str) -> _Decorator[Any]:
     """Return the option `--split`, which may be repeated; `default` says in words what is taken without it."""
     shown = f"Only this split (repeatable). [default: {default}]"
-    return click.option("--split", "splits", multiple=True, envvar=envvar, help=shown)
+    return click.option("--split", "splits", multiple=True, help=shown)
 
 
 def dataset_out_option(default: str = "personamem") -> _Decorator[Any]:
@@ -43,7 +43,7 @@ def dataset_out_option(default: str = "personamem") -> _Decorator[Any]:
     return click.option("--out", type=PATH, default=default, show_default=True, help="The dataset folder to write.")
 
 
-def workers_option(help: str = "Processes.") -> _Decorator[Any]:
+def workers_option(help: str = "Processes to use.") -> _Decorator[Any]:
     """Return the option `--workers`."""
     return click.option("--workers", type=click.IntRange(1, MAX_WORKERS), default=1, show_default=True, help=help)
 
@@ -56,7 +56,7 @@ def _checked_address(ctx: click.Context, option: click.Parameter, value: str | N
         return None
     if not _ADDRESS.fullmatch(value):
         raise UserError(
-            f"--ray {value[:80]}: that is no address of a Ray cluster",
+            f"--ray {value[:80]}: that is not an address of a Ray cluster",
             "give auto or host:port; without an address, put --ray at the end of the command",
         )
     return value
@@ -70,8 +70,8 @@ def ray_option() -> _Decorator[Any]:
         flag_value=LOCAL,
         metavar="[ADDRESS]",
         callback=_checked_address,
-        help="Work on a Ray cluster: auto or host:port. Without an address one is started on this machine, with a "
-        "CPU for each of --workers, or all.",
+        help="Work on a Ray cluster: auto or host:port. Without an address, start one on this machine, with a CPU for "
+        "each of --workers, else all.",
     )
 
 
@@ -92,9 +92,9 @@ def workers_of(workers: int, ray: str | None) -> Workers:
     return RayCluster(ray, workers if workers > 1 else None)
 
 
-def json_option(help: str = "Print JSON.", envvar: str | None = None) -> _Decorator[Any]:
-    """Return the flag `--json`, whose parameter is `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, envvar=envvar, help=help)
+def json_option(help: str = "Print JSON.") -> _Decorator[Any]:
+    """Return the flag `--json`, whose parameter is `as_json`: JSON is printed in place of text."""
+    return click.option("--json", "as_json", is_flag=True, help=help)
 
 
 def dataset_folder(folder: Path | None) -> Path:

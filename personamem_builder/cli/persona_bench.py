@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from generation.reading import clean, clean_text
+from personamem_builder.cli.help import Group
 from personamem_builder.cli.options import PATH, dataset_out_option, json_option
 from personamem_builder.persona_bench.prompts import LIMITS, Limits
 from personamem_builder.persona_bench.records import CONDITIONS, SPLITS, TASKS
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
     from personamem_builder.persona_bench.runs import Run
     from personamem_builder.results.files import ReadRuns
 
-_PIPED_WIDTH: Final = 120
 _CHARACTERS: Final = click.IntRange(0, 10**9)
 
 
-@click.group(name="persona-bench")
+@click.group(name="persona-bench", cls=Group)
 def persona_bench() -> None:
-    """Import, audit and score PERSONA-Bench: classify, forecast and write in a user's place, on Reddit threads."""
+    """Import, audit and score PERSONA-Bench, whose tasks are to classify, forecast and write as a Reddit user would."""
 
 
 @persona_bench.command(
-    "import", epilog="Example: personamem persona-bench import Raw_Data_Postized.json --out persona_bench"
+    "import",
+    short_help="Turn posts into a dataset folder.",
+    examples=["personamem persona-bench import Raw_Data_Postized.json --out persona_bench"],
 )
 @click.argument("file", type=PATH)
 @dataset_out_option("persona_bench")
@@ -39,14 +40,14 @@ def persona_bench() -> None:
     type=click.IntRange(-(2**63), 2**63 - 1),
     default=0,
     show_default=True,
-    help="Of the splits and of the other histories.",
+    help="Seed of the splits and of the other users' histories.",
 )
 def import_(file: Path, out: Path, seed: int) -> None:
     """Turn a FILE of posts into a dataset folder with the items of the three tasks.
 
-    FILE is the raw list of posts, the same grouped by author, or one of the prompt files (JSON lines). All faults are
-    found and listed before anything is written. Counts stand beside the published ones where the posts look like the
-    full release.
+    FILE is the raw list of posts, the same grouped by author, or one of the prompt files (JSON lines). It is checked
+    before anything is written, and all faults are listed. If it looks like the full release, counts are shown beside
+    the published ones.
     """
     from personamem_builder.persona_bench.published import compare_counts
     from personamem_builder.persona_bench.write import import_file
@@ -62,12 +63,16 @@ def import_(file: Path, out: Path, seed: int) -> None:
     click.echo(f"next: personamem persona-bench audit {out}", err=True)
 
 
-@persona_bench.command("audit", epilog="Example: personamem persona-bench audit persona_bench")
+@persona_bench.command(
+    "audit",
+    short_help="Check the items for leaks and shortcuts.",
+    examples=["personamem persona-bench audit persona_bench"],
+)
 @click.argument("folder", type=PATH)
 def audit(folder: Path) -> None:
-    """Scan the items of a FOLDER for what they must not show, and probe shortcuts to their labels.
+    """Check the items of a FOLDER for leaks, and probe shortcuts to their labels.
 
-    Ends with exit code 1 if anything leaks.
+    The exit status is 1 if anything leaks.
     """
     show_audit(folder)
 
@@ -84,19 +89,26 @@ def show_audit(folder: Path) -> None:
 
 
 @persona_bench.command(
-    epilog="Example: personamem persona-bench prompts persona_bench --task impact --condition pconv --out impact.jsonl"
+    short_help="Write the prompts to files, for any harness.",
+    examples=["personamem persona-bench prompts persona_bench --task impact --condition pconv --out impact.jsonl"],
 )
 @click.argument("folder", type=PATH)
-@click.option("--task", "tasks", type=click.Choice(TASKS), multiple=True, help="Repeatable. [default: all]")
 @click.option(
-    "--condition", "conditions", type=click.Choice(CONDITIONS), multiple=True, help="Repeatable. [default: all]"
+    "--task", "tasks", type=click.Choice(TASKS), multiple=True, help="Only this task (repeatable). [default: all]"
 )
-@click.option("--released", is_flag=True, help="The released items and prompts, of all posts.")
-@click.option("--split", type=click.Choice(SPLITS), help="Of the paired form. [default: test]")
-@click.option("--history-chars", type=_CHARACTERS, help=f"Of earlier texts. [default: {Limits.history}]")
-@click.option("--thread-chars", type=_CHARACTERS, help=f"Of the comments so far. [default: {Limits.thread}]")
-@click.option("--text-chars", type=_CHARACTERS, help=f"Of each text. [default: {Limits.text}]")
-@click.option("--out", type=PATH, required=True, help="A file (.jsonl), or a folder for several.")
+@click.option(
+    "--condition",
+    "conditions",
+    type=click.Choice(CONDITIONS),
+    multiple=True,
+    help="Only this one (repeatable). [default: all]",
+)
+@click.option("--released", is_flag=True, help="Take the items and prompts as released, of all posts.")
+@click.option("--split", type=click.Choice(SPLITS), help="The split. [default: test]")
+@click.option("--history-chars", type=_CHARACTERS, help=f"Characters of earlier texts. [default: {Limits.history}]")
+@click.option("--thread-chars", type=_CHARACTERS, help=f"Characters of the comments so far. [default: {Limits.thread}]")
+@click.option("--text-chars", type=_CHARACTERS, help=f"Characters of each text. [default: {Limits.text}]")
+@click.option("--out", type=PATH, required=True, help="The file to write (.jsonl), or the folder for several.")
 def prompts(
     folder: Path,
     tasks: tuple[str, ...],
@@ -108,8 +120,8 @@ def prompts(
 ) -> None:
     """Write the prompts of a FOLDER to files, for any other harness.
 
-    A line of JSON has the item's id, author and domain, the prompt (as text, and as messages) and the label. Add what
-    the model answered as `response`, and `personamem persona-bench evaluate-log` scores the file.
+    Each line of JSON has the item's id, author and domain, the prompt as text and as messages, and the label. Add the
+    model's answer as `response`, and `personamem persona-bench evaluate-log` scores the file.
     """
     from personamem_builder.persona_bench.prompt_files import write_prompts
 
@@ -127,7 +139,11 @@ def prompts(
     click.echo("next: add a field `response` to each line, then: personamem persona-bench evaluate-log FILE", err=True)
 
 
-@persona_bench.command("report", epilog="Example: personamem persona-bench report results/")
+@persona_bench.command(
+    "report",
+    short_help="Show scores in each condition, and differences.",
+    examples=["personamem persona-bench report results", "personamem persona-bench report results --plots radars"],
+)
 @click.argument("results", nargs=-1, type=PATH)
 @json_option()
 @click.option(
@@ -140,13 +156,13 @@ def report(results: tuple[Path, ...], as_json: bool, plots: Path | None) -> None
     """Show what models and floors score in each condition, and how conditions differ.
 
     RESULTS are results_<date>.json files of `personamem eval --log_samples`, or folders that hold some; by default
-    the folder `results`.
+    the folder results.
 
-    Intervals are clustered by author; differences between conditions are paired, item by item. Then the same by domain:
-    the ten subreddits of the source, all others together as `other`. Below stands the table that the source published,
-    with the floors that reach its cells.
+    Intervals are clustered by author; differences between conditions are paired, item by item. Then follow the scores
+    by domain (the ten subreddits of the source, and all others as `other`) and the published table, with the floors
+    that reach its cells.
 
-    --plots draws a radar of the domains for each task and metric, in which outwards is better: errors are drawn as
+    --plots draws a radar of the domains for each task and metric. Outwards is better: errors are drawn as
     1 − error / error of the floor `median` on the same items.
     """
     from personamem_builder.persona_bench.report import to_json
@@ -185,15 +201,20 @@ def make_bench_report(read: ReadRuns[Run]) -> BenchReport:
 def bench_text(content: BenchReport) -> str:
     """Return a report in plain text, as wide as the terminal."""
     from personamem_builder.persona_bench.report import render_report
+    from personamem_builder.text_table import terminal_width
 
-    return clean_text(render_report(content, shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns))
+    return clean_text(render_report(content, terminal_width()))
 
 
-@persona_bench.command("evaluate-log", epilog="Example: personamem persona-bench evaluate-log log.jsonl --task impact")
+@persona_bench.command(
+    "evaluate-log",
+    short_help="Score a file of logged outputs.",
+    examples=["personamem persona-bench evaluate-log log.jsonl --task impact"],
+)
 @click.argument("file", type=PATH)
 @click.option("--task", type=click.Choice(TASKS), required=True, help="What the log answers.")
 def evaluate_log(file: Path, task: str) -> None:
-    """Score a FILE of logged outputs, by the rules of the source's log evaluator and by ours."""
+    """Score a FILE of logged outputs, by the rules of the original log evaluator and by ours."""
     from personamem_builder.persona_bench.log import evaluate_log, render_log
 
     click.echo(render_log(evaluate_log(file, task)))

@@ -6,22 +6,27 @@ from pathlib import Path
 
 import click
 
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, next_step
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=[
+        "personamem publish personamem ORG/NAME --tag v1.0.0 --dry-run",
+        "personamem publish personamem ORG/NAME --tag v1.0.0",
+    ],
+)
 @click.argument("folder", type=PATH)
 @click.argument("repo_id")
-@click.option("--tag", required=True, envvar="PERSONAMEM_PUBLISH_TAG", help="The version: v1.0.0.")
+@click.option("--tag", required=True, help="The version, such as v1.0.0.")
 @click.option("--private", is_flag=True, help="Make a new repository private.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing, here or on the Hub.")
-@click.option(
-    "--branch", default="main", show_default=True, envvar="PERSONAMEM_PUBLISH_BRANCH", help="Push to this branch."
-)
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing, here or on the Hub.")
+@click.option("--branch", default="main", show_default=True, help="Push to this branch.")
 @click.option("--change", "changes", multiple=True, help="A line of your own for the changelog (repeatable).")
 @click.option("--superseded-by", default="", help="What to use instead of this version: ORG/NAME@v2.0.0.")
 @click.option(
-    "--allow-failed-audit", is_flag=True, help="Publish although the audit failed or is missing; the card says so."
+    "--allow-failed-audit", is_flag=True, help="Publish even if the audit failed or is missing; the card says so."
 )
 def publish(
     folder: Path,
@@ -36,12 +41,11 @@ def publish(
 ) -> None:
     """Publish a dataset FOLDER as a version of the dataset REPO_ID (ORG/NAME) on the Hub.
 
-    One commit, which is read back and compared before it gets its tag; a tag is never moved. A push that was
-    interrupted is finished by the same command, and publishing the same again does nothing. The card, the manifest
-    with its changelog, and croissant.json are written into FOLDER too: it is then what the Hub has.
-    Log in with `hf auth login`, or set HF_TOKEN.
+    The dataset is pushed as one commit, read back and compared before it gets its tag; tags are never moved. Rerun the
+    command to finish an interrupted push. The card, the manifest with its changelog, and croissant.json are written to
+    FOLDER too, which then equals what is on the Hub.
 
-    personamem publish personamem ORG/NAME --tag v1.0.0 --dry-run
+    Log in with `hf auth login`, or set HF_TOKEN.
     """
     from personamem_builder.hub.download import download_dataset
     from personamem_builder.publish.plan import current_version, describe, make_plan

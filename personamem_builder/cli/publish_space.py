@@ -7,22 +7,28 @@ from pathlib import Path
 import click
 
 from generation.errors import UserError
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=[
+        "personamem publish-space leaderboard ORG/NAME --dry-run",
+        "personamem publish-space leaderboard ORG/NAME",
+    ],
+)
 @click.argument("folder", type=PATH)
 @click.argument("repo_id")
 @click.option("--private", is_flag=True, help="Make a new Space private.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing on the Hub.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing on the Hub.")
 def publish_space(folder: Path, repo_id: str, private: bool, dry_run: bool) -> None:
     """Publish the FOLDER that `personamem space` wrote as the Space REPO_ID (ORG/NAME) on the Hub.
 
-    One commit with what differs, which is read back and compared. The same command finishes a push that was
-    interrupted, and does nothing where all is there. It refuses a folder that was changed since it was written, or in
-    which a file holds a token or key. Log in with `hf auth login`, or set HF_TOKEN.
+    What differs is pushed as one commit, read back and compared. Rerun the command to finish an interrupted push. A
+    folder that was changed since it was written, or that holds a token or key, is refused.
 
-    personamem publish-space leaderboard ORG/NAME --dry-run
+    Log in with `hf auth login`, or set HF_TOKEN.
     """
     from huggingface_hub import constants
 

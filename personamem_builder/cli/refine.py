@@ -12,27 +12,34 @@ from generation.errors import UserError
 from generation.llm.ledger import check_budget
 from generation.store import RunStore
 from personamem_builder.cli.audit import audit_installed
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, json_option, run_argument
 
 if TYPE_CHECKING:
     from personamem_builder.refine.refine import Refinement
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=[
+        "personamem refine runs/full",
+        "personamem refine runs/full --no-context openai:MODEL --budget 20",
+    ],
+)
 @run_argument
 @click.option(
     "--rounds",
     type=click.IntRange(0, 100),
     default=2,
     show_default=True,
-    help="How often questions are rewritten at most.",
+    help="Rewrite questions at most this often.",
 )
 @click.option(
     "--backend",
     "backends",
     multiple=True,
     metavar="[questions=]NAME",
-    help="Who rewrites: offline, openai:MODEL or hf:PATH. [default: who wrote them]",
+    help="Who rewrites them: offline, openai:MODEL or hf:PATH. [default: who wrote them]",
 )
 @click.option(
     "--no-context",
@@ -44,9 +51,15 @@ if TYPE_CHECKING:
     type=int,
     default=5,
     show_default=True,
-    help="Answers to each question, each in another order of options.",
+    help="With --no-context: answers to each question, each with the options in another order.",
 )
-@click.option("--at-least", type=int, default=4, show_default=True, help="Right answers that drop a question.")
+@click.option(
+    "--at-least",
+    type=int,
+    default=4,
+    show_default=True,
+    help="With --no-context: drop a question at this many right answers.",
+)
 @click.option(
     "--gates",
     type=PATH,
@@ -55,12 +68,10 @@ if TYPE_CHECKING:
 @click.option(
     "--config",
     type=PATH,
-    help="The configuration of the run: for prices, and for topic banks of one's own.",
+    help="The configuration of the run, where it has prices or topic banks of your own.",
 )
-@click.option(
-    "--budget", type=float, help="US dollars that the calls of the run may cost, those of `generate` included."
-)
-@json_option("Print the funnel as JSON.", "PERSONAMEM_REFINE_JSON")
+@click.option("--budget", type=float, help="Stop when the run has cost this many US dollars, `generate` included.")
+@json_option("Print the funnel as JSON.")
 def refine(
     run: Path,
     rounds: int,
@@ -73,17 +84,14 @@ def refine(
     budget: float | None,
     as_json: bool,
 ) -> None:
-    """Rewrite or drop the questions of a RUN that can be answered without reading.
+    """Rewrite or drop questions of a RUN that can be answered without reading the history.
 
-    While the probes of `personamem audit` miss a limit, the questions that they answer are put into other words; then
-    some of those that they still answer are dropped, a tenth of each type at most. The probes look at every question,
-    not at a sample. With --no-context those are dropped too that a model answers from the question and the options
-    alone. What was decided is in refined.json, and `assemble` keeps to it. The same command again does
-    nothing more, and other options begin with the questions as they were made.
+    While the probes of `personamem audit` miss a limit, the questions they answer are reworded. If they still beat
+    chance, some of these questions are dropped, at most 10 % of each type. With --no-context, questions are dropped too
+    that a model answers from the question and its options alone.
 
-    personamem refine runs/full
-
-    personamem refine runs/full --no-context openai:MODEL --budget 20
+    Decisions are kept in refined.json, which `personamem assemble` follows. Rerunning the command changes nothing;
+    other options start again from the original questions.
     """
     check_budget(budget)
     with audit_installed():
@@ -135,6 +143,8 @@ def _as_json(outcome: Refinement) -> dict[str, object]:
 
 
 def _print(run: Path, outcome: Refinement) -> None:
+    from personamem_builder.text_table import terminal_width, text_table
+
     first, last = outcome.missed_at_first, outcome.missed_at_last
     refined = outcome.refined
     if refined is None:
@@ -146,17 +156,19 @@ def _print(run: Path, outcome: Refinement) -> None:
     if not outcome.is_new:
         click.echo(f"{run}: was refined like this before; nothing was done")
     click.echo(f"probes: {len(first)} limits missed at first, {len(last)} now")
-    click.echo(f"{'':42} {'made':>7} {'rewritten':>9} {'dropped by probes':>17} {'without history':>15} {'kept':>7}")
+    rows = [["", "made", "rewritten", "dropped\nby probes", "without\nhistory", "kept"]]
     for name, count in {"all": refined.funnel.all, **refined.funnel.types}.items():
-        dropped = f"{count.dropped['probe']:17,} {count.dropped['no_context']:15,}"
-        click.echo(f"{name:42} {count.made:7,} {count.rewritten:9,} {dropped} {count.kept:7,}")
+        dropped = (count.dropped["probe"], count.dropped["no_context"])
+        rows.append([name, *(f"{number:,}" for number in (count.made, count.rewritten, *dropped, count.kept))])
+    click.echo(text_table(rows, "lr", width=terminal_width()))
     if refined.unwritten:
-        click.echo(f"{refined.unwritten} times no usable new words came; the same command asks again")
+        click.echo(f"{refined.unwritten} times no usable new words came; rerun the command to ask again")
     if (asked := refined.no_context) is None:
         return
     click.echo(f"{asked.model} without the history: dropped where {asked.at_least} of {asked.votes} answers are right")
-    click.echo(f"{'':42} {'asked':>7} {'dropped':>9} {'by chance':>17} {'by taste':>15}")
+    rows = [["", "asked", "dropped", "by chance", "by taste"]]
     for name, part in {"all": asked.all, **asked.types}.items():
-        click.echo(f"{name:42} {part.asked:7,} {part.dropped:9,} {part.by_chance:17.1f} {part.by_taste:15.1f}")
+        rows.append([name, f"{part.asked:,}", f"{part.dropped:,}", f"{part.by_chance:.1f}", f"{part.by_taste:.1f}"])
+    click.echo(text_table(rows, "lr", width=terminal_width()))
     if asked.unusable:
-        click.echo(f"{asked.unusable} answers could not be used; the same command asks again")
+        click.echo(f"{asked.unusable} answers could not be used; rerun the command to ask again")

@@ -11,6 +11,7 @@ import click
 
 from generation.errors import UserError
 from generation.reading import as_one, clean, clean_text
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, json_option
 
 if TYPE_CHECKING:
@@ -21,56 +22,64 @@ if TYPE_CHECKING:
     from personamem_builder.results.files import ResultsFile
     from personamem_builder.results.runs import Run
 
-_PIPED_WIDTH = 120
 _Form = Literal["text", "json", "markdown", "latex"]
 
 
 @click.command(
-    short_help="Show what models and floors score, with intervals.",
-    epilog="Example: personamem report results/ --html report.html --compare MODEL-A MODEL-B",
+    cls=Command,
+    examples=[
+        "personamem report results",
+        "personamem report results --html report.html",
+        "personamem report results --compare MODEL-A MODEL-B",
+    ],
 )
 @click.argument("results", nargs=-1, type=PATH)
-@json_option("Print JSON; `personamem_builder.report.json_form` defines it.")
+@json_option()
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print tables in GitHub Markdown.")
-@click.option("--latex", "as_latex", is_flag=True, help="Print tables in LaTeX, for the package booktabs.")
+@click.option("--latex", "as_latex", is_flag=True, help="Print tables in LaTeX, with booktabs.")
 @click.option(
     "--html",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write a page with tables and plots.",
+    help="Also write a page with tables and plots.",
 )
 @click.option(
-    "--plots", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Write each plot as SVG and PNG."
+    "--plots",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Also write each plot, as SVG and PNG.",
 )
 @click.option(
-    "--compare", nargs=2, metavar="A B", help="Compare two models question by question: names, or results folders."
+    "--compare", nargs=2, metavar="A B", help="Compare two models question by question, by name or results folder."
 )
 @click.option(
     "--data",
     metavar="FOLDER|ORG/NAME",
-    help="The dataset that was evaluated; by default where the results say, then PERSONAMEM_DATA or ./personamem.",
+    help="The dataset that was evaluated. [default: as the results say, else PERSONAMEM_DATA, else ./personamem]",
 )
 @click.option(
     "--hard",
     type=PATH,
     metavar="FILE",
-    help="Also score the questions that `personamem audit --export-hard` wrote.",
+    help="Also score the questions in a file of `personamem audit --export-hard`.",
 )
 @click.option(
     "--errors",
     multiple=True,
     type=PATH,
     metavar="FILE",
-    help="Show what went wrong, from a CSV of `personamem annotate --errors`. Repeat it for the agreement of raters.",
+    help="Also show what went wrong, from a CSV of `personamem annotate --errors`; repeat it to compare raters.",
 )
 @click.option(
     "--eval-results",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Write .eval_results/*.yaml, by which the Hub shows scores on the pages of models.",
+    help="Also write .eval_results/*.yaml, from which the Hub shows scores on model pages.",
 )
 @click.option(
-    "--push", metavar="ORG/MODEL", help="With --eval-results: open a pull request that adds them to a model on the Hub."
+    "--push",
+    metavar="ORG/MODEL",
+    help="With --eval-results: open a pull request that adds them to the model on the Hub.",
 )
 def report(
     results: tuple[Path, ...],
@@ -86,27 +95,24 @@ def report(
     eval_results: Path | None,
     push: str | None,
 ) -> None:
-    """Show what models and floors score.
+    """Show what models and floors score, with intervals.
 
-    RESULTS are results_<date>.json files of `personamem eval` (or of `lm_eval --log_samples`), *.eval logs of
-    Inspect, or folders that hold some; by default the folder `results`.
+    RESULTS are results_<date>.json files of `personamem eval` or `lm_eval --log_samples`, *.eval logs of Inspect, or
+    folders that hold some; by default the folder results.
 
-    A table has a row for each model, floor and score, with 95 % intervals clustered by persona. A model that
-    also ran without context gets its context gain, paired question by question. Floors that are not among the
-    results are computed on the same questions, where the dataset is at hand.
+    Each table has a row for each model, floor and score, with 95 % intervals clustered by user. A model that also ran
+    without context gets its context gain, paired question by question. Missing floors are computed where the dataset is
+    found. PERSONA-Bench has tables of its own (see `personamem persona-bench report`).
 
-    Results of PERSONA-Bench follow in tables of their own, see `personamem persona-bench report`, which draws them too.
+    Unanswered questions count nowhere. A run is marked (!) if more than 5 % of its answers failed, were cut, were
+    refused or had no letter. Unreadable results are named at the end, and the exit status is 1.
 
-    Questions to which no answer came count nowhere. A run of which more than 5 % failed, was cut, refused or had no
-    letter is marked (!). Results that cannot be read are named below the others, and the exit code is 1.
+    --html and --plots also show what scores depend on: question type, distance and place of the evidence, updates,
+    topic, what wrong answers assert, confidence, letters. --errors adds a table of error categories, beside the paper's
+    shares for GPT-4o.
 
-    The page of --html and the files of --plots also show what scores depend on: question type, distance and
-    place of the evidence, updates, topic, what wrong answers assert, confidence, letters.
-
-    With --errors, a table of what went wrong follows, beside the paper's shares for GPT-4o.
-
-    With --eval-results, scores of models on a dataset of the Hub are written for the Hub to show. Scores of memory
-    systems, of a part of the questions, and what else cannot stand beside others, is left out, with the reason.
+    --eval-results writes scores on datasets of the Hub, for the Hub to show. Scores that cannot stand beside others,
+    such as those of memory systems or of a part of the questions, are left out, with the reason.
     """
     from personamem_builder.report.question_columns import find_questions
     from personamem_builder.results.files import find_results, left_out
@@ -163,7 +169,7 @@ def report(
 
 def _form(as_json: bool, as_markdown: bool, as_latex: bool) -> _Form:
     if as_json + as_markdown + as_latex > 1:
-        raise click.UsageError("--json, --markdown and --latex exclude each other")
+        raise click.UsageError("--json, --markdown and --latex cannot be used together")
     return "json" if as_json else "markdown" if as_markdown else "latex" if as_latex else "text"
 
 
@@ -205,13 +211,13 @@ def _printed(
     with_comparisons: bool,
 ) -> str:
     import json
-    import shutil
 
     from personamem_builder.cli.persona_bench import bench_text
     from personamem_builder.persona_bench.report import to_json as bench_json
     from personamem_builder.report import error_labels
     from personamem_builder.report.json_form import to_json
     from personamem_builder.report.render import to_latex, to_markdown, to_text
+    from personamem_builder.text_table import terminal_width
 
     if form == "json":
         values = to_json(content, with_comparisons=with_comparisons) if content else {}
@@ -226,7 +232,7 @@ def _printed(
         )
         text = write(content.tables, content.comparisons, content.curves, content.settings)
         return clean_text("\n\n".join([text, *([write_errors(content.errors)] if content.errors else [])]))
-    width = shutil.get_terminal_size((_PIPED_WIDTH, 24)).columns
+    width = terminal_width()
     parts = []
     if content:
         parts = [to_text(content.tables, width, content.comparisons, content.curves, content.settings)]
@@ -251,7 +257,7 @@ def _write(content: Report, html: Path | None, plots: Path | None) -> None:
             plots.mkdir(parents=True, exist_ok=True)
             click.echo(f"wrote {len(write_plots(content, plots))} plots to {plots}, as SVG and PNG", err=True)
     except OSError as error:
-        raise UserError(f"{error.filename}: {error.strerror}", "name a place that can be written") from error
+        raise UserError(f"{error.filename}: {error.strerror}", "choose a place that can be written to") from error
 
 
 def _write_eval_results(runs: Sequence[Run], folder: Path, repo_id: str | None) -> None:
@@ -266,7 +272,7 @@ def _write_eval_results(runs: Sequence[Run], folder: Path, repo_id: str | None) 
     try:
         written = write_results(results, folder)
     except OSError as error:
-        raise UserError(f"{error.filename}: {error.strerror}", "name a place that can be written") from error
+        raise UserError(f"{error.filename}: {error.strerror}", "choose a place that can be written to") from error
     for path in written:
         click.echo(f"wrote {path}", err=True)
     if chosen and repo_id:

@@ -8,25 +8,27 @@ from pathlib import Path
 import click
 
 from generation.errors import UserError
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, next_step, note
 
 _DATASET = re.compile(r"[\w.-]+/[\w.-]+(@[\w./-]+)?")
 _ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
 
 
-@click.command()
-@click.argument("out", type=PATH)
+@click.command(
+    cls=Command,
+    examples=["personamem space --out leaderboard --results results --data personamem"],
+)
+@click.option("--out", type=PATH, required=True, help="The folder to write.")
 @click.option(
     "--results",
     multiple=True,
     type=PATH,
-    envvar="PERSONAMEM_SPACE_RESULTS",
     help="Results of `personamem eval`, files or folders (repeatable). [default: results]",
 )
 @click.option(
     "--data",
     metavar="FOLDER|ORG/NAME",
-    envvar="PERSONAMEM_SPACE_DATA",
     help="The dataset that was evaluated. [default: PERSONAMEM_DATA, else ./personamem]",
 )
 @click.option("--title", default="PersonaMem leaderboard", show_default=True, help="Title of the Space.")
@@ -39,20 +41,18 @@ _ADDRESS = re.compile(r"https?://[^\s\"'<>]+")
     type=click.IntRange(min=0),
     default=3,
     show_default=True,
-    help="Histories of each split in the viewer, with the questions about them; 0 for no viewer.",
+    help="Histories of each split to show in the viewer; 0 for no viewer.",
 )
 def space(
     out: Path, results: tuple[Path, ...], data: str | None, title: str, dataset: str | None, code: str, contexts: int
 ) -> None:
-    """Write a leaderboard as a static Space to the folder OUT: tables, viewer, audit.
+    """Write a leaderboard as a static website: tables, viewer and audit.
 
-    All models of a table answered all questions of its split. They stand in groups, as pairs that are not shown to
-    differ are not ranked; floors, intervals and all paired differences are beside them. Partial runs, runs with failed
-    questions and tainted memories are listed apart, with the reason. Memory systems have tables of their own.
+    All models in a table answered all questions of its split. Models whose difference may be chance share a group;
+    floors, intervals and all paired differences stand beside them. Partial runs, runs with failed questions and tainted
+    memories are listed apart, with the reason. Memory systems have their own tables.
 
-    The folder opens from a disk, on any web server, and as a Space of the Hub. It holds at most 30 MB.
-
-    personamem space leaderboard --results results --data personamem
+    The folder opens from disk, on any web server, and as a Space of the Hub. It holds at most 30 MB.
     """
     from personamem_builder.dataset.locate import resolve_data
     from personamem_builder.manifest import read_manifest
@@ -61,11 +61,11 @@ def space(
     from personamem_builder.space.write import SpaceRequest, write_space
 
     if dataset and not _DATASET.fullmatch(dataset):
-        raise UserError(f"--dataset {dataset}: that is no dataset on the Hub", "give ORG/NAME, or ORG/NAME@v1.0.0")
+        raise UserError(f"--dataset {dataset}: that is not a dataset on the Hub", "give ORG/NAME, or ORG/NAME@v1.0.0")
     if code and not _ADDRESS.fullmatch(code):
-        raise UserError(f"--code {code}: that is no address", "give one that begins with https://")
+        raise UserError(f"--code {code}: that is not an address", "give one that begins with https://")
     if not title.strip() or not title.isprintable():
-        raise UserError("--title: a title is one line of text", "leave it out, or give one")
+        raise UserError("--title must be one line of text", "leave it out, or give one")
     reading = read_runs(results or [Path("results")])
     if reading.unreadable:  # nobody would see later that a model is missing
         raise left_out(reading.unreadable)
@@ -77,8 +77,6 @@ def space(
         repo_id = source.hub.repo_id if source.hub else manifest.get("repo_id", "")
         dataset = f"{repo_id}@v{manifest['version']}" if repo_id else ""
     written = write_space(out, source.folder, reading.runs, SpaceRequest(title.strip(), dataset, code, contexts))
-    for path in sorted({run.model for run in reading.runs if Path(run.model).is_absolute()}):
-        note(f"the pages name a model by its path on this machine: {path}")
     click.echo(out / "index.html")
     click.echo(
         f"{written.files} files, {written.size / 1e6:.1f} MB, of which the viewer {written.viewer / 1e6:.1f} MB; "

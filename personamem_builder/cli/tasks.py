@@ -5,21 +5,34 @@ from __future__ import annotations
 import click
 
 from generation.resources import data_dir
+from personamem_builder.cli.help import Group
 from personamem_builder.cli.options import next_step
 
 
-@click.group()
+@click.group(cls=Group)
 def tasks() -> None:
-    """List, show or install the lm-eval task files."""
+    """List the lm-eval tasks, or install them: plain `lm_eval` knows them after `personamem tasks install`.
+
+    Run that once in each environment, and again after an update of lm-eval or personamem. `pip install` alone does not
+    do it: lm-eval 0.4.13, the newest release, reads no entry points and looks for tasks in its own folder only. Or add
+    --include_path "$(personamem tasks path)" to each command.
+
+    `personamem eval` needs none of this. Our models (hf-prefix, personamem-chat, personamem-anthropic, personamem-vllm,
+    personamem-floor) work with `personamem eval` only.
+    """
 
 
-@tasks.command("list")
+@tasks.command(
+    "list",
+    short_help="List the tasks of a dataset's splits.",
+    examples=["personamem tasks list personamem"],
+)
 @click.argument("data", required=False, metavar="[FOLDER|ORG/NAME]")
 def list_(data: str | None) -> None:
-    """Say how each split of a dataset is asked for: the task, and the metadata where it needs some.
+    """List the task of each split of a dataset, with the metadata it needs.
 
-    Each of them also with _letters, _generate and _nocontext behind the task's name. [default: PERSONAMEM_DATA, else
-    ./personamem]
+    Each task has variants: add _letters, _generate or _nocontext to its name. The dataset is by default
+    PERSONAMEM_DATA, then ./personamem.
     """
     from personamem_builder.dataset.locate import resolve_data
     from personamem_builder.evaluation.task_names import task_of_split
@@ -32,24 +45,29 @@ def list_(data: str | None) -> None:
     click.echo(text_table([("split", "questions", "personamem eval --tasks …"), *rows], "lrl"))
 
 
-@tasks.command(epilog='Example: lm_eval --include_path "$(personamem tasks path)" --tasks personamem_32k --model …')
+@tasks.command(
+    examples=[
+        'lm_eval --include_path "$(personamem tasks path)" --tasks personamem_32k --model hf '
+        "--model_args pretrained=MODEL --apply_chat_template"
+    ]
+)
 def path() -> None:
     """Print the folder of the task files."""
     click.echo(data_dir("lm_eval_tasks"))
 
 
-@tasks.command()
+@tasks.command(short_help="Install the tasks for plain lm_eval.", examples=["personamem tasks install"])
 def install() -> None:
-    """Copy the task files into the installed lm_eval, so that its own command line knows them."""
+    """Copy the task files into the installed lm_eval, whose own command line then knows them."""
     from personamem_builder.evaluation.install import install_tasks
 
     click.echo(install_tasks())
     next_step("lm_eval --tasks personamem_32k --model hf --model_args pretrained=MODEL --apply_chat_template")
 
 
-@tasks.command()
+@tasks.command(examples=["personamem tasks uninstall"])
 def uninstall() -> None:
-    """Remove what install made."""
+    """Remove the installed task files."""
     from personamem_builder.evaluation.install import uninstall_tasks
 
     removed = uninstall_tasks()

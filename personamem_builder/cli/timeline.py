@@ -11,6 +11,7 @@ from generation.history_records import History
 from generation.records import Persona
 from generation.run_config import numbers_shown
 from generation.store import RunStore
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, run_argument
 from personamem_builder.evolution import (
     QuestionPoint,
@@ -22,30 +23,35 @@ from personamem_builder.evolution import (
 )
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    examples=[
+        "personamem timeline runs/full --topic travelPlanning --out travel.svg",
+        'personamem timeline runs/full --persona 3 --topic travelPlanning --until "next month"',
+        "personamem timeline runs/full --question QUESTION_ID",
+    ],
+)
 @run_argument
 @click.option(
     "--persona",
     "persona_id",
     type=int,
-    envvar="PERSONAMEM_TIMELINE_PERSONA",
-    help="Number of the persona. [default: that of --question, else the first]",
+    help="Number of the user. [default: that of --question, else the first]",
 )
-@click.option("--topic", help="Id of the topic, e.g. travelPlanning. [default: that of --question]")
+@click.option("--topic", help="Id of the topic, such as travelPlanning. [default: that of --question]")
 @click.option(
     "--until",
     metavar="DATE|PERIOD",
-    help="Leave out what comes later: a date such as 2019-05-31, or the session of a period: initial, next week, "
-    "next month or next year. [default: where --question is asked]",
+    help="Stop at a date, such as 2019-05-31, or at the session of a period: initial, next week, next month or next "
+    "year. [default: where --question is asked]",
 )
 @click.option(
     "--question",
     "question_id",
     metavar="ID",
-    envvar="PERSONAMEM_TIMELINE_QUESTION",
-    help="Mark where this question is asked and the events that decide it; an id, or its first 6 characters or more.",
+    help="Mark where this question is asked and what decides it: an id, or at least its first 6 characters.",
 )
-@click.option("--out", type=PATH, help="Also draw a picture: a path that ends in .svg or .png.")
+@click.option("--out", type=PATH, help="Also draw it to this file, .svg or .png.")
 def timeline(
     run: Path,
     persona_id: int | None,
@@ -54,14 +60,7 @@ def timeline(
     question_id: str | None,
     out: Path | None,
 ) -> None:
-    """Show how the preferences of a persona evolve in a topic, from the folder of a RUN.
-
-    personamem timeline runs/full --topic travelPlanning --out travel.svg
-
-    personamem timeline runs/full --persona 3 --topic travelPlanning --until "next month"
-
-    personamem timeline runs/full --question 89968a68
-    """
+    """Show how a user's preferences change in one topic of a RUN."""
     if topic is None and question_id is None:
         raise click.UsageError("give --topic, or --question")
     store = RunStore(run)
@@ -90,5 +89,5 @@ def _check(asked: QuestionPoint, persona_id: int | None, topic: str | None) -> N
     if (persona_id, topic) not in {(a, b) for a in (own[0], None) for b in (own[1], None)}:
         raise UserError(
             f"question {asked.question_id} is about persona {own[0]} and topic {own[1]}",
-            "leave --persona and --topic out, or give those",
+            "leave out --persona and --topic, or give these",
         )

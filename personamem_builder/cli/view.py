@@ -7,36 +7,38 @@ from typing import TYPE_CHECKING
 
 import click
 
+from personamem_builder.cli.help import Command
 from personamem_builder.cli.options import PATH, dataset_argument, dataset_folder, note, splits_option
 
 if TYPE_CHECKING:
     from personamem_builder.view.site import Site
 
 
-@click.command(short_help="Open a page to read the histories, questions and answers.")
+@click.command(
+    cls=Command,
+    examples=[
+        "personamem view personamem --split 32k --results results",
+        "personamem view personamem --split 32k --out page",
+    ],
+)
 @dataset_argument
-@splits_option("all of the dataset", "PERSONAMEM_VIEW_SPLIT")
+@splits_option("all of the dataset")
 @click.option(
     "--results",
     multiple=True,
     type=PATH,
-    envvar="PERSONAMEM_VIEW_RESULTS",
-    help="Results of `personamem eval`, files or folders (repeatable): answers are shown beside the options.",
+    help="Results of `personamem eval`, files or folders (repeatable): shows the answers beside the options.",
 )
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="The port. [default: a free one]")
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
-@click.option("--out", type=PATH, help="Write the page to this folder, and serve nothing.")
+@click.option("--out", type=PATH, help="Write the page to this folder instead of serving it.")
 def view(
     folder: Path | None, splits: tuple[str, ...], results: tuple[Path, ...], port: int, no_open: bool, out: Path | None
 ) -> None:
-    """Read a dataset FOLDER in the browser: histories as chats, evidence marked, questions at their point.
+    """Read a dataset FOLDER in the browser: histories as chats, with their evidence and questions marked.
 
-    The page is served on 127.0.0.1, to this computer only, until Ctrl-C. With --out it is written as files that need
-    no server: open index.html in the folder. FOLDER is by default PERSONAMEM_DATA, then ./personamem.
-
-    personamem view personamem --split 32k --results results
-
-    personamem view personamem --split 32k --out page
+    The page is served on 127.0.0.1, to this computer only, until Ctrl-C. With --out it is written as files that need no
+    server: open index.html in the folder. FOLDER is by default PERSONAMEM_DATA, then ./personamem.
     """
     from personamem_builder.cli import print_error
     from personamem_builder.results.files import left_out

@@ -113,7 +113,7 @@ def _caching(cache: str | None) -> Iterator[None]:
 
         raise UserError(
             f"datasets cannot write its cache, {cache or config.HF_DATASETS_CACHE}: {error.strerror}",
-            "set HF_HOME, or cache_dir=, to a folder that can be written; or use personamem_builder.iter_examples, "
+            "set HF_HOME, or cache_dir=, to a writable folder; or use personamem_builder.iter_examples, "
             "which needs none",
         ) from error
 

@@ -76,9 +76,8 @@ def resolve_data(
     source = find_data(data, revision, splits=splits, contexts=contexts)
     if source is None:
         raise UserError(
-            f"no data: neither a folder nor ORG/NAME was given, {ENVIRONMENT} is not set, and ./{DEFAULT_FOLDER} is "
-            "no dataset folder",
-            "make one: personamem import-official FOLDER --out personamem",
+            f"no dataset: none was named, {ENVIRONMENT} is not set, and ./{DEFAULT_FOLDER} is not a dataset folder",
+            "name one, or make one: personamem import-official FOLDER --out personamem",
         )
     return source
 
@@ -168,7 +167,7 @@ def cache_folder() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"{folder} cannot be made: {error}", "set HF_HOME to a folder that can be written") from error
+        raise UserError(f"{folder} cannot be made: {error}", "set HF_HOME to a writable folder") from error
     return folder
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import logging
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -100,8 +101,8 @@ def prepare(args: argparse.Namespace, shard: str | None = None) -> EvaluationRun
     journal = folder / FILE_NAME
     if config.use_cache:
         raise UserError(
-            f"--use_cache has no use: answers are kept in {journal} as they come, and the same command asks only what "
-            "is missing",
+            f"--use_cache is not needed: answers are kept in {journal} as they come, and rerunning the command asks "
+            "only what is missing",
             f"leave it out; to ask anew, remove {journal}",
         )
     model = model_class(config.model)
@@ -194,14 +195,26 @@ def read_config(args: argparse.Namespace) -> Any:
     from lm_eval.config.evaluate_config import EvaluatorConfig
 
     if args.config and not isinstance(read_yaml(Path(args.config)), dict):
-        raise UserError(f"{args.config} is no mapping of arguments to values", "examples/eval/ has some that work")
+        raise UserError(
+            f"{args.config} is not a mapping of arguments to values", "`personamem init` writes some that work"
+        )
     if not args.output_path and not args.config:
         args.output_path = _OUTPUT
     try:
-        with redirect_stdout(io.StringIO()):
+        with redirect_stdout(io.StringIO()), _quiet_log():
             return EvaluatorConfig.from_cli(args)
     except (OSError, TypeError, ValueError) as error:
         raise UserError(f"lm-eval refuses the arguments: {error}", "personamem eval run --help lists them") from error
+
+
+@contextmanager
+def _quiet_log() -> Iterator[None]:
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    finally:
+        logging.disable(before)
 
 
 def _given_metadata(args: argparse.Namespace) -> dict[str, Any]:
@@ -226,7 +239,7 @@ def _check_metadata(args: argparse.Namespace, metadata: dict[str, Any], tasks: S
         args.metadata = {**metadata, "seed": recipe.seed}
     elif "seed" in metadata:
         raise UserError(
-            f"--metadata seed={metadata['seed']} without config: only new data have a seed",
+            f"--metadata seed={metadata['seed']} without config: only fresh data take a seed",
             "name the configuration to make them from, such as config=examples/full.yaml",
         )
 

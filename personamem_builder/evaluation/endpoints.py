@@ -70,7 +70,7 @@ class _ClientModel(TemplateAPI):
         address = address_of(str(self.base_url or ""))
         if address is None:
             raise UserError(
-                f"base_url={self.base_url} is no address of an endpoint",
+                f"base_url={self.base_url} is not an address of an endpoint",
                 f"give one that ends in {self._path}, such as base_url=http://127.0.0.1:8000{self._path}",
             )
         return Endpoint(
@@ -86,7 +86,7 @@ class _ClientModel(TemplateAPI):
     def _headers(self) -> PrivateHeaders:
         headers = getattr(self, "header", None)
         if not isinstance(headers, dict):
-            raise UserError("header is no mapping of names to values", "give it in a --config file")
+            raise UserError("header is not a mapping of names to values", "give it in a --config file")
         given = {str(name): str(value) for name, value in headers.items() if str(value).strip() not in ("", "Bearer")}
         for name, value in given.items():
             if not is_header_value(value) or not is_header_value(name):

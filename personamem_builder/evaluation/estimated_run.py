@@ -109,7 +109,7 @@ def _price(text: str) -> Price:
         return Price(**{name: float(number) for name, number in zip(names, numbers, strict=True)})
     except ValueError as error:  # pydantic's too
         raise UserError(
-            f"--price {text[:40]!r} is no price",
+            f"--price {text[:40]!r} is not a price",
             "give dollars for a million tokens of prompts, of replies, and if known of cached prompts: "
             "--price 2.5,10,1.25",
         ) from error

@@ -43,7 +43,7 @@ def last_turn(metadata: dict[str, Any], own: str, task: str) -> str:
             "use the task with _letters or _generate",
         )
     if not isinstance(given, str) or not given:
-        raise UserError(f"--metadata instruction={given!r} is no path", "give the file that holds the instruction")
+        raise UserError(f"--metadata instruction={given!r} is not a path", "give the file that holds the instruction")
     text = read_text(Path(given).expanduser(), _HINT).strip()
     if not text:
         raise UserError(f"{given} is empty: there is no instruction in it", _HINT)

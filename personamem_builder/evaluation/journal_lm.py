@@ -195,7 +195,7 @@ class JournalLM:
             raise UserError(
                 f"no answer came for {len(foreign)} requests of {', '.join(dict.fromkeys(t for t, _ in foreign))}, "
                 f"which would score them as wrong, so there are no results; the first: {foreign[0][1]}",
-                f"the same command asks only these again: all other answers are kept in {self._journal.path}",
+                f"rerun the command to ask only these again: all other answers are kept in {self._journal.path}",
             )
 
 

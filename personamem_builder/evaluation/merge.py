@@ -107,7 +107,7 @@ def _find_parts(places: Iterable[Path], notes: list[str]) -> list[_Part]:
         results = file.read("personamem")
         shards = {_metadata(config).get("shard") for config in results.configs.values()}
         if shards <= {None}:
-            what = f"{file.path} is no part of a run"
+            what = f"{file.path} is not part of a run"
             if file.is_named:
                 raise UserError(what, "leave it out; parts are made with `personamem eval --shard`")
             notes.append(f"left out: {what}")
@@ -148,7 +148,7 @@ def _check_complete(parts: Sequence[_Part]) -> None:
     count = parts[0].shard.of
     if twice := {number: paths for number, paths in by_number.items() if len(paths) > 1}:
         listed = "; ".join(f"{number}/{count} in {' and '.join(map(str, paths))}" for number, paths in twice.items())
-        raise UserError(f"parts are there more than once: {listed}", "name each part once")
+        raise UserError(f"some parts appear more than once: {listed}", "name each part once")
     if missing := [number for number in range(1, count + 1) if number not in by_number]:
         listed = ", ".join(f"{number}/{count}" for number in missing[:_SHOWN])
         more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
@@ -221,7 +221,7 @@ def _read_answers(part: _Part, faults: list[UserError]) -> dict[str, list[Predic
     if os.path.lexists(predictions):
         for where, row in read_lines(predictions, _prediction, faults, _AGAIN):
             if row["question_id"] in rows.setdefault(row["task"], {}):
-                faults.append(UserError(f"{where}: question {row['question_id']} is there twice", _AGAIN))
+                faults.append(UserError(f"{where}: question {row['question_id']} appears twice", _AGAIN))
             rows[row["task"]][row["question_id"]] = row
     else:
         for task, own in rows.items():

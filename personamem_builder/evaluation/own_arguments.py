@@ -11,14 +11,17 @@ from generation.errors import UserError
 _OF_ESTIMATES: Final = ("json", "price", "llm_config", "requests_per_minute", "tokens_per_minute")
 
 HELP: Final = """\
-  --shard I/N  Ask one part of the questions, such as 3/8: whole contexts, about as many tokens in
-               each part. `personamem merge` makes the whole run of the parts.
-  --estimate   Print what the run will take, and send nothing: requests, tokens, dollars and hours
-               for an endpoint; tokens and memory for a local model. With it go
-               --json                      the same as JSON
-               --price IN,OUT[,CACHED]     dollars for a million tokens of prompts, replies, cached prompts
-               --llm-config FILE           a configuration of `generate`: prices and limits of its key llm
-               --requests-per-minute N, --tokens-per-minute N    limits of the endpoint, for the hours
+  --shard I/N   Ask one part of the questions, such as 3/8: whole contexts, about
+                as many tokens in each part. `personamem merge` merges the parts.
+  --estimate    Print what the run will take, and send nothing: requests, tokens,
+                dollars and hours for an endpoint; tokens and memory for a local
+                model. With it go
+    --json                     print JSON
+    --price IN,OUT[,CACHED]    dollars per million prompt, reply and cached tokens
+    --llm-config FILE          a configuration of `personamem generate`, whose key
+                               llm has prices and limits
+    --requests-per-minute N, --tokens-per-minute N
+                               limits of the endpoint, for the hours
 """
 
 

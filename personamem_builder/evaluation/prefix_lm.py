@@ -57,7 +57,7 @@ class PrefixLM(HFLM):
 
     def __init__(self, pretrained: Any, prefill_chunk: int = 2048, pack: int | None = None, **kwargs: Any) -> None:
         if pack is not None and not (str(pack).isdigit() and int(pack) > 0):
-            raise UserError(f"pack={pack} is no number of tokens", "pack=1 runs each branch by itself")
+            raise UserError(f"pack={pack} is not a number of tokens", "pack=1 runs each branch by itself")
         super().__init__(pretrained, **kwargs)
         self.prefill_chunk = int(prefill_chunk)
         self.pack = None if pack is None else int(pack)

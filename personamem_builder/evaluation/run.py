@@ -59,9 +59,9 @@ def run_lm_eval(arguments: Sequence[str]) -> list[Path]:
     written = [tracker.save_predictions(rows) for tracker, rows in run.saved if rows]
     if run.failed:
         raise Unanswered(
-            f"{len(run.failed)} of {run.asked} questions got no answer, and count in no score; the first: "
+            f"{len(run.failed)} of {run.asked} questions got no answer and count towards no score; the first: "
             f"{redact(run.failed[0]) or 'no reason is known'}",
-            f"the same command asks only these again: personamem eval {redact(shlex.join(arguments))}",
+            f"rerun the command to ask only these again: personamem eval {redact(shlex.join(arguments))}",
             written,
         )
     return written
@@ -133,7 +133,7 @@ def _readable_http_errors(journal: Path | None) -> Iterator[None]:
             raise
         raise UserError(
             f"the endpoint failed: {redact(str(error)) or type(error).__name__}",
-            f"see its answer in the log above; answers are kept in {journal}: the same command goes on",
+            f"see its answer in the log above; answers are kept in {journal}: rerun the command to resume",
         ) from error
 
 

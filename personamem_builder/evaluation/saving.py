@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from lm_eval.loggers import EvaluationTracker
-from lm_eval.utils import handle_non_serializable
+from lm_eval.utils import handle_non_serializable, sanitize_model_name
 
 from generation.errors import UserError
 from generation.files import replacing
 from generation.reading import clean
 from generation.redaction import redact, redact_data
+from personamem_builder.results.model_names import ends_of
 from personamem_builder.schema import Prediction
 
 
@@ -26,9 +27,9 @@ class Tracker(EvaluationTracker):
     def save_results_aggregated(self, results: dict[str, Any], samples: Any = None) -> None:
         """Save the results; a `UserError` says why they cannot be written."""
         config = self.general_config_tracker
-        config.model_name, config.model_name_sanitized = (
-            name and redact(name) for name in (config.model_name, config.model_name_sanitized)
-        )
+        config.model_name = config.model_name and redact(config.model_name)
+        if config.model_name:  # the folder's name
+            config.model_name_sanitized = sanitize_model_name(ends_of(config.model_name)[0])
         results = clean(redact_data(results))
         super().save_results_aggregated(results, samples)
         if not self.output_path:
@@ -91,7 +92,9 @@ class Tracker(EvaluationTracker):
         free = shutil.disk_usage(existing).free
         why = error if isinstance(error, str) else error.strerror or str(error)
         kept = (
-            f"; the same command reads all answers from {self.journal} and asks nothing again" if self.journal else ""
+            f"; rerunning the command reads all answers from {self.journal} and asks nothing again"
+            if self.journal
+            else ""
         )
         return UserError(
             f"{path} cannot be written: {why} ({free / 2**20:,.1f} MiB are free there)",

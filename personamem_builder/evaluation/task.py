@@ -21,6 +21,7 @@ from generation.shards import parse_shard
 from personamem_builder.dataset.contexts import ContextStore, open_contexts
 from personamem_builder.dataset.locate import remote_contexts
 from personamem_builder.evaluation import chat, scoring
+from personamem_builder.evaluation.floors import FloorLM
 from personamem_builder.evaluation.instruction import OPTIONS, last_turn, wants_explanation
 from personamem_builder.evaluation.responses import LetterAnswer, outcome_of
 from personamem_builder.evaluation.shards import Docs, check_processes, deal_contexts, plan_digest
@@ -226,7 +227,7 @@ class PersonaMemTask(ConfigurableTask):
                 raise no_loglikelihood(type(lm).__name__, self.config.task)
             self._may_fail = True
         self._window: Window = window_of(chat_template, self.config.metadata)
-        if self._window.max_length is None and self.with_context:
+        if self._window.max_length is None and self.with_context and not isinstance(lm, FloorLM):
             _log.warning("%s: the model's window is unknown, lengths are not checked", self.config.task)
         self.plan_parts(limit, samples)
         self._asked = [doc for _, doc in super().doc_iterator(limit=limit, samples=samples)]

@@ -28,7 +28,7 @@ def asked_split(metadata: dict[str, Any], own: str) -> str:
     """
     split = metadata.get("split", own)
     if not isinstance(split, str) or not split:
-        raise UserError(f"--metadata split={split!r} is no name of a split", 'e.g. \'{"split": "10blocks"}\'')
+        raise UserError(f"--metadata split={split!r} is not the name of a split", 'e.g. \'{"split": "10blocks"}\'')
     return split
 
 
@@ -68,7 +68,9 @@ def _repo_source(metadata: dict[str, Any], split: str) -> DataSource:
                 "each says where the data come from: leave one of them out",
             )
     if not isinstance(repo, str):
-        raise UserError(f"--metadata repo={repo!r} is no name", 'e.g. \'{"repo": "ORG/NAME", "revision": "v1.0.0"}\'')
+        raise UserError(
+            f"--metadata repo={repo!r} is not a name", 'e.g. \'{"repo": "ORG/NAME", "revision": "v1.0.0"}\''
+        )
     repo_id, _, pinned = repo.partition("@")
     return hub_source(repo_id, pinned or metadata.get("revision"), [split], contexts=False)
 
@@ -92,7 +94,7 @@ def read_rows(
     if given is None:
         return rows, rows
     if not isinstance(given, str) or not given:
-        raise UserError(f"--metadata subset={given!r} is no path", "give the file that --export-hard wrote")
+        raise UserError(f"--metadata subset={given!r} is not a path", "give the file that --export-hard wrote")
     subset = read_subset(given, split)
     ids = set(subset.ids)
     if unknown := sorted(ids.difference(row["question_id"] for row in rows)):

@@ -99,7 +99,7 @@ def _split(given: Any) -> list[str]:
     texts = given if isinstance(given, list) else [given]
     for text in texts:
         if not isinstance(text, str):
-            raise UserError(f"tasks: {text!r} is no name of a task", "give names, such as personamem_32k")
+            raise UserError(f"tasks: {text!r} is not the name of a task", "give names, such as personamem_32k")
     names = [name.strip() for text in texts for name in text.split(",")]
     chosen = list(dict.fromkeys(name for name in names if name))
     if not chosen:

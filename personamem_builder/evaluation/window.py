@@ -6,9 +6,11 @@ sessions, and the question is scored all the same.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Callable, Mapping, Sized
+from contextlib import redirect_stderr
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -81,7 +83,8 @@ def scores_no_loglikelihood(lm: Any) -> bool:
     if scores_letters(cls):  # and nothing else
         return True
     try:
-        cls.loglikelihood(object.__new__(cls), [])
+        with redirect_stderr(io.StringIO()):  # where some show a bar even then
+            cls.loglikelihood(object.__new__(cls), [])
     except NotImplementedError:
         return True
     except Exception:  # any other failure comes from a method that tried to work

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,8 +14,10 @@ from typing import Any
 from personamem_builder.evaluation.journal import Journal
 from personamem_builder.evaluation.journal_lm import JournalLM, identity_of
 from personamem_builder.evaluation.predictions import prediction_rows, usage_of_tasks
+from personamem_builder.evaluation.result_table import fitted
 from personamem_builder.evaluation.window import running_model
 from personamem_builder.schema import Prediction
+from personamem_builder.text_table import terminal_width
 
 
 @dataclass
@@ -51,11 +54,13 @@ def wrapped(run: EvaluationRun) -> Iterator[None]:
     import lm_eval.evaluator
     import lm_eval.loggers
     import lm_eval.tasks
+    import lm_eval.utils
 
     from personamem_builder.evaluation.saving import Tracker
 
     original = lm_eval.simple_evaluate
     original_evaluate = lm_eval.evaluator.evaluate
+    original_table = lm_eval.utils.make_table
 
     def simple_evaluate(*args: Any, log_samples: bool = False, evaluation_tracker: Any = None, **kwargs: Any) -> Any:
         evaluation_tracker.journal = run.journal
@@ -84,13 +89,30 @@ def wrapped(run: EvaluationRun) -> Iterator[None]:
         finally:
             running_model.reset(token)
 
+    def make_table(*args: Any, **kwargs: Any) -> str:
+        return fitted(original_table(*args, **kwargs), terminal_width())
+
     manager = partial(lm_eval.tasks.TaskManager, include_defaults=run.built_in)
     with (
         swapped(lm_eval, "simple_evaluate", simple_evaluate),
         swapped(lm_eval.tasks, "TaskManager", manager),
         swapped(lm_eval.loggers, "EvaluationTracker", Tracker),
+        swapped(lm_eval.evaluator, "get_git_commit_hash", _commit),
+        swapped(lm_eval.utils, "make_table", make_table),
     ):
         yield
+
+
+def _commit() -> str | None:
+    """Return the commit of the current folder, as lm-eval does, but without git's words where there is none."""
+    from lm_eval.loggers.utils import get_commit_from_path
+
+    try:
+        found = subprocess.run(["git", "describe", "--always"], capture_output=True, text=True, check=True)
+    except (subprocess.CalledProcessError, OSError):
+        commit: str | None = get_commit_from_path(Path.cwd())
+        return commit
+    return found.stdout.strip()
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def download_files(repo_id: str, commit: str, names: Iterable[str]) -> Path:
     if damaged:
         raise UserError(
             f"dataset {repo_id} at commit {commit}: {', '.join(damaged)} is not what its manifest says",
-            "what arrived was deleted: run the same command again; if that does not help, the dataset is damaged on "
+            "what arrived was deleted: rerun the command; if that does not help, the dataset is damaged on "
             "the Hub: take another revision, and tell its owner",
         )
     return folder

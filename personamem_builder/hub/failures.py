@@ -37,9 +37,9 @@ def explain_hub_error(
     if isinstance(error, OSError) and error.errno is not None:
         return UserError(
             f"cannot store dataset {name} in {constants.HF_HUB_CACHE}: {error.strerror}",
-            "make space there, or set HF_HOME to a folder that can be written",
+            "free some space there, or set HF_HOME to a writable folder",
         )
-    again = "check the connection and run the same command again, or set HF_ENDPOINT to a mirror"
+    again = "check the connection and rerun the command, or set HF_ENDPOINT to a mirror"
     if isinstance(error, errors.HfHubHTTPError) and error.response.status_code in (401, 403):
         again = log_in
     return UserError(f"cannot download dataset {name} from {hub}: {reason}", f"{again}{instead}")

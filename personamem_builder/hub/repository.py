@@ -58,7 +58,7 @@ def hub_api() -> HfApi:
 
     token = get_token()
     if token and not re.fullmatch("[!-~]+", token):  # it could not be sent, and the error would quote it
-        raise UserError("the token has letters that no token has", LOG_IN)
+        raise UserError("the token has characters that no token has", LOG_IN)
     return HfApi(token=token)
 
 

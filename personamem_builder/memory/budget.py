@@ -23,7 +23,7 @@ def check_budget(budget: Any) -> int | None:
         return None
     if not isinstance(budget, int) or isinstance(budget, bool) or not 1 <= budget <= MAX_BUDGET:
         raise UserError(
-            f"budget_tokens={budget!r} is no budget: it takes 1 to {MAX_BUDGET:,} tokens", "give one such as 2000"
+            f"budget_tokens={budget!r} is not a budget: it takes 1 to {MAX_BUDGET:,} tokens", "give one such as 2000"
         )
     return budget
 

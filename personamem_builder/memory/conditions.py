@@ -70,10 +70,10 @@ def condition_of(
     k, store = metadata.get("k"), metadata.get("store")
     name = metadata.get("memory") or (Full.name if store is None else MemoryStore(Path(store)).about["system"])
     if not isinstance(name, str):
-        raise UserError(f"--metadata memory={name!r} is no name", _names())
+        raise UserError(f"--metadata memory={name!r} is not a name", _names())
     settings = metadata.get("settings") or {}
     if not isinstance(settings, Mapping):
-        raise UserError(f"--metadata settings={settings!r} are no settings", 'e.g. \'{"unit": "session"}\'')
+        raise UserError(f"--metadata settings={settings!r} are not settings", 'e.g. \'{"unit": "session"}\'')
     budget = check_budget(metadata.get("budget_tokens"))
     control = CONTROLS.get(name)
     if control is None:

@@ -165,7 +165,7 @@ class WrongUser(Control):
         if len(set(owners.values())) < 2:
             raise UserError(
                 f"memory=wrong-user needs another user, and {questions.origin} has one persona in this split",
-                "take data with two personas or more",
+                "take data with at least two personas",
             )
         self._other = {context_id: self._draw(context_id, owners) for context_id in owners}
 

@@ -60,7 +60,7 @@ class JsonServer:
     def __init__(self, url: str, timeout: float, manual: str, headers: Mapping[str, str] | None = None) -> None:
         address = _base_of(url)
         if address is None:
-            raise UserError(f"{url!r} is no address of a memory server", "give one such as http://127.0.0.1:8765")
+            raise UserError(f"{url!r} is not an address of a memory server", "give one such as http://127.0.0.1:8765")
         if not timeout > 0:
             raise UserError(f"timeout={timeout}: a request needs time", "give seconds, such as 60")
         self._address = address
@@ -101,7 +101,7 @@ class JsonServer:
             value = clean(body_as_json(content.decode("utf-8-sig")))
         except ValueError as error:
             raise MemoryFault(
-                f"{where}: the reply is no JSON but {content_type}: {_excerpt(content)}", self._hint
+                f"{where}: the reply is not JSON but {content_type}: {_excerpt(content)}", self._hint
             ) from error
         try:
             return kind.model_validate(value)

@@ -190,7 +190,7 @@ def _dimensions(embedding: dict[str, Any]) -> int:
         return len(EmbedderFactory.create(embedding["provider"], dict(embedding["config"]), None).embed("a", "add"))
     except Exception as error:
         raise UserError(
-            f"the embedding model {embedding['config']['model']} cannot be had: {error}",
+            f"the embedding model {embedding['config']['model']} is not available: {error}",
             "give its name on the Hub, its folder, or its server: --set embedder=… --set embedder_url=…",
         ) from error
 

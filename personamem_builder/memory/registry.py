@@ -122,7 +122,7 @@ def find_system(name: str, settings: Mapping[str, Any] | None = None) -> SystemS
     name, given = without_url(name, settings or {})
     cls = _find_class(name)
     if not isinstance(cls, type):
-        raise UserError(f"the memory system {name} is no class", "name a class with reset, add_session and search")
+        raise UserError(f"the memory system {name} is not a class", "name a class with reset, add_session and search")
     for method, arguments in _METHODS.items():
         _check_method(name, cls, method, arguments)
     _check_settings(name, cls, given)
@@ -186,7 +186,7 @@ def _check_settings(name: str, cls: type[Any], settings: Mapping[str, Any]) -> N
     try:
         json.dumps(settings)
     except TypeError as error:
-        raise UserError(f"the settings of {name} are no JSON: {error}", "give numbers, texts and lists") from error
+        raise UserError(f"the settings of {name} are not JSON: {error}", "give numbers, texts and lists") from error
     try:
         parameters = inspect.signature(cls).parameters
     except ValueError:

@@ -83,7 +83,7 @@ class RetrievedMemories:
             raise UserError(
                 f"{store.folder} lacks {len(lacking)} of {len(rows)} questions of the split {split}, such as "
                 f"{lacking[0]}",
-                "finish it: the same `personamem memory run` goes on where it stopped",
+                "finish it: rerun `personamem memory run` to resume",
             )
         all_contexts: Iterator[Any] = iter_contexts(*context_files(self._source.folder, split))
         contexts = [context for context in all_contexts if context["shared_context_id"] in own]

@@ -247,7 +247,9 @@ def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"{folder} cannot be written: {error}", "make space there, or choose another --out") from error
+        raise UserError(
+            f"{folder} cannot be written: {error}", "free some space there, or choose another --out"
+        ) from error
 
 
 @contextmanager

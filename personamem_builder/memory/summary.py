@@ -92,8 +92,8 @@ def of_store(store: MemoryStore) -> dict[str, Any]:
 _SHOWN: Final = 20
 
 
-def to_text(summary: Mapping[str, Any]) -> str:
-    """Return a summary as tables for a terminal."""
+def to_text(summary: Mapping[str, Any], width: int | None = None) -> str:
+    """Return a summary as tables for a terminal, of so many columns if it has some."""
     shown = [line for line in summary["measures"] if line["slice"] == ALL]
     parts = [text_table([["measure", "value", "95 % interval", "n"], *map(_overall, shown)], "lr", ruled=True)]
     names = [line["measure"] for line in shown if line["measure"] in _SLICED]
@@ -104,7 +104,7 @@ def to_text(summary: Mapping[str, Any]) -> str:
     slices = [name for name in counts if name != ALL]
     if slices:
         rows = [[s, *(cells.get((s, n), "") for n in names), str(counts[s])] for s in slices]
-        parts.append(text_table([["", *names, "n"], *rows], "lr", ruled=True))
+        parts.append(text_table([["", *names, "n"], *rows], "lr", ruled=True, width=width))
     return "\n\n".join([*parts, *_remarks(summary)])
 
 

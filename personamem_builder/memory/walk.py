@@ -127,7 +127,7 @@ class ContextWalk:
         except BaseException as error:
             raise UserError(
                 f"the memory system {self._spec.name} fails at {what}: {_in_words(error)}",
-                "what was found so far is kept: the same command goes on from there",
+                "what was found so far is kept: rerun the command to resume",
             ) from error
 
     def _resume(self, context_id: str, sessions: Sequence[Session], done: int) -> None:

@@ -67,5 +67,5 @@ def _check_digest(path: Path) -> None:
         raise UserError(
             f"{path} is not the published file: expected sha256 {expected}, found {found}",
             # The snapshot is a link into the cache; without the file behind it, it would be linked again.
-            f"delete {path.resolve()} and run the same command again, or {_BY_HAND}",
+            f"delete {path.resolve()} and rerun the command, or {_BY_HAND}",
         )

@@ -95,7 +95,7 @@ class Scan:
             known = self._messages.get(shown["message_id"])
             where = f"conversation, {shown['message_id']}"
             if known is None or known["post_id"] != item["post_id"]:
-                yield f"{where}: is no comment of the post"
+                yield f"{where}: is not a comment of the post"
                 continue
             if shown["message_id"] == target["message_id"]:
                 yield f"{where}: the target itself"
@@ -119,7 +119,7 @@ class Scan:
             known = self._messages.get(shown["message_id"]) or self._posts.get(shown["message_id"])
             where = f"{column}, {shown['message_id']}"
             if known is None:
-                yield f"{where}: is no post or comment"
+                yield f"{where}: is not a post or comment"
                 continue
             if known["post_id"] == item["post_id"]:
                 yield f"{where}: from the target's post"

@@ -99,8 +99,13 @@ def beaten_cells(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS) ->
     return beaten
 
 
-def render_published(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS) -> str:
-    """Return the published table in plain text, `*` at the cells that a floor reaches, and below it which floor."""
+def render_published(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS, width: int | None = None) -> str:
+    """Return the published table in plain text, `*` at the cells that a floor reaches, and below it which floor.
+
+    Args:
+        floors: Values of the floors, by name and metric.
+        width: Columns of the terminal, if it has some.
+    """
     beaten = beaten_cells(floors)
     marked = {(cell.metric.partition("_")[0], cell.model, cell.condition) for cell in beaten}
     table = [["", *MODELS]]
@@ -112,7 +117,7 @@ def render_published(floors: Mapping[str, Mapping[str, float]] = INFERRED_FLOORS
                 " / ".join(f"{v:g}{'*' if (row, model, condition) in marked else ''}" for condition, v in pair)
             )
         table.append([row, *shown])
-    lines = [f"{SOURCE}; P-Conv / P-NonConv", text_table(table)]
+    lines = [f"{SOURCE}; P-Conv / P-NonConv", text_table(table, width=width)]
     lines += [
         f"* {cell.metric}, {cell.model}, {cell.condition}: {cell.quoted:g}; {cell.floor} scores {cell.value:.3f}"
         for cell in beaten

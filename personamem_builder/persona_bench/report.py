@@ -94,7 +94,7 @@ def make_report(read: ReadRuns[Run]) -> BenchReport:
 def render_report(report: BenchReport, width: int = 120) -> str:
     """Return the tables in plain text, in parts where they are wider than `width`, then the published one."""
     lines = [line for table in report.tables for line in _table_lines(table, width)]
-    lines.append(render_published(_published_floors(report)))
+    lines.append(render_published(_published_floors(report), width))
     if len(_published_floors(report)) > len(INFERRED_FLOORS):
         lines.append("Floors on the items of these results compare with it only if those are the released data.")
     return "\n".join(lines)

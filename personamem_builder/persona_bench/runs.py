@@ -18,6 +18,7 @@ from personamem_builder.persona_bench.prompts import LIMITS, Limits
 from personamem_builder.persona_bench.records import ItemDoc
 from personamem_builder.persona_bench.write import MANIFEST
 from personamem_builder.results.files import RENAME, ReadRuns, ResultsFile, find_results, newest_runs, read_lines
+from personamem_builder.results.model_names import short_names
 from personamem_builder.results.settings import Count, LmEvalResults, SampleCount, printable
 from personamem_builder.statistics import Estimate
 
@@ -191,6 +192,8 @@ def read_files(files: Iterable[ResultsFile]) -> ReadRuns[Run]:
         except UserError as fault:
             faults.append(fault)
     runs = _on_their_data(newest_runs(runs, notes), faults)
+    called = short_names(run.model for run in runs)
+    runs = [run._replace(model=called[run.model]) for run in runs]
     _check_same_data(runs)
     return ReadRuns(runs, notes, faults)
 

@@ -106,7 +106,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     known = as_model(manifest, _Manifest, str(path), hint)
     if known.schema_version > SCHEMA_VERSION:
         raise UserError(
-            f"{folder} has schema version {known.schema_version}, this personamem reads up to {SCHEMA_VERSION}",
+            f"{folder} has schema version {known.schema_version}, this version of personamem reads up to "
+            f"{SCHEMA_VERSION}",
             "install a newer personamem",
         )
     return manifest
@@ -130,7 +131,7 @@ class _Manifest(BaseModel):
         if lacking := sorted(needed - files.keys()):
             raise ValueError(f"{', '.join(lacking)} is not listed")
         if foreign := [name for name in files if name not in needed]:
-            raise ValueError(f"{foreign[0]!r} is no file of ours")
+            raise ValueError(f"{foreign[0]!r} is not a file of ours")
         return files
 
 

@@ -142,7 +142,7 @@ def version_numbers(version: str) -> tuple[int, int, int]:
     """
     match = re.fullmatch(VERSION, version)
     if match is None:
-        raise UserError(f"{version!r} is no version", "a version is MAJOR.MINOR.PATCH, such as 1.0.0")
+        raise UserError(f"{version!r} is not a version", "a version is MAJOR.MINOR.PATCH, such as 1.0.0")
     major, minor, patch = map(int, match.groups())
     return major, minor, patch
 

@@ -6,7 +6,7 @@ The files belong into the model's repository; https://huggingface.co/docs/hub/ev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -32,10 +32,11 @@ _SHAPING: Final = ("roles", "explain", "gen_kwargs", "solver", "system_instructi
 
 
 class ModelResults(NamedTuple):
-    """The files of one model, by their paths in its repository."""
+    """The files of one model, by their paths in its repository; `names` are all that it may be called."""
 
     model: str
     files: Mapping[str, str]
+    names: Collection[str]
 
 
 def model_results(runs: Iterable[Run]) -> tuple[list[ModelResults], list[str]]:
@@ -48,6 +49,7 @@ def model_results(runs: Iterable[Run]) -> tuple[list[ModelResults], list[str]]:
         UserError: A model has several scores for one task, or the Hub client is too old.
     """
     entries: dict[str, dict[str, dict[str, EvalResultEntry]]] = {}
+    names: dict[str, Collection[str]] = {}
     refused = []
     for run in sorted(runs, key=lambda run: (run.model, run.task)):
         reason = refusal(run)
@@ -61,8 +63,11 @@ def model_results(runs: Iterable[Run]) -> tuple[list[ModelResults], list[str]]:
                 "name the results of one: personamem report RESULTS --eval-results DIR",
             )
         tasks[run.task] = _entry(run, *run.hub)
+        names[run.model] = run.names
     results = [
-        ModelResults(model, {_path(repo): _yaml(list(tasks.values())) for repo, tasks in sorted(datasets.items())})
+        ModelResults(
+            model, {_path(repo): _yaml(list(tasks.values())) for repo, tasks in sorted(datasets.items())}, names[model]
+        )
         for model, datasets in sorted(entries.items())
     ]
     return results, refused
@@ -157,7 +162,7 @@ def results_of(results: Sequence[ModelResults], repo_id: str) -> ModelResults:
     Raises:
         UserError: There are several, and none has its name.
     """
-    own = [model for model in results if model.model == repo_id or model.model.endswith(f"/{repo_id}")]
+    own = [model for model in results if repo_id in model.names]
     candidates = own or results
     if len(candidates) != 1:
         raise UserError(

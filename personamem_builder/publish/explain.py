@@ -12,7 +12,7 @@ from personamem_builder.hub.failures import explain_hub_error, hub_failures
 from personamem_builder.hub.repository import LOG_IN
 from personamem_builder.hub.retries import BUSY, status_of, telling_error
 
-_AGAIN: Final = "run the same command again: what has arrived is not sent again"
+_AGAIN: Final = "rerun the command: what has arrived is not sent again"
 
 
 @contextmanager
@@ -47,8 +47,8 @@ def _explain(error: Exception, repo_id: str, kind: str) -> UserError:
             )
         case 404 | 409 | 412:
             return UserError(
-                f"{kind} {repo_id} was changed by somebody else meanwhile ({_reason(told)})",
-                "run the same command again: it compares with what is there now; "
+                f"{kind} {repo_id} was changed by somebody else in the meantime ({_reason(told)})",
+                "rerun the command: it compares with what is there now; "
                 "if it says the same, this token cannot see what is there",
             )
         case status if status in BUSY:

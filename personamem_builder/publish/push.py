@@ -38,7 +38,7 @@ def push(plan: PushPlan, files: ReleaseFiles) -> PushResult:
     release = digests_of(files)
     for kind, path, _, sha256 in plan.changes:
         if kind == "add" and release[path].sha256 != sha256:
-            raise UserError(f"{path} changed while it was published", "run the same command again")
+            raise UserError(f"{path} changed while it was published", "rerun the command")
     with explained(plan.repo_id, plan.repo_type):
         repository = Repository(plan.repo_id, plan.repo_type)
         api = repository.api
@@ -103,7 +103,7 @@ def _check_on_hub(repository: Repository, commit: str, release: Mapping[str, Fil
         raise UserError(
             f"{repository.repo_type} {repository.repo_id} at commit {commit} is not what was sent"
             f"{', and gets no tag' if tag else ''}: {'; '.join(faults)}",
-            "run the same command again; if the same is said, ask the people of the Hub",
+            "rerun the command; if it fails again, report it to the Hub",
         )
 
 

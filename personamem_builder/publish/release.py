@@ -89,7 +89,7 @@ def prepare_release(folder: Path, request: ReleaseRequest, previous: Path | None
         UserError: The folder must not be published; all reasons are named.
     """
     if not re.fullmatch(f"v{VERSION}", request.tag):
-        raise UserError(f"{request.tag!r} is no tag of a version", "give v and three numbers, such as --tag v1.0.0")
+        raise UserError(f"{request.tag!r} is not a version tag", "give v and three numbers, such as --tag v1.0.0")
     verify_dataset(folder)
     manifest = read_manifest(folder)
     audit = _read_audit(folder)
@@ -138,7 +138,7 @@ def _read_audit(folder: Path) -> dict[str, Any] | None:
     path = folder / AUDIT
     if not path.is_file():
         return None
-    hint = f"audit it anew: personamem audit {folder} --json {path}"
+    hint = f"audit it anew: personamem audit {folder} --out {path}"
     audit: dict[str, Any] = read_json(path, hint)
     as_model(audit, _Audit, str(path), hint)
     return audit

@@ -82,9 +82,7 @@ def refine(store: RunStore, settings: Settings, config: Path | None = None, budg
             f"{store.folder} is in shards: refine decides on all questions of a run together, from one file",
             "put the shards together first, as docs/scale.md shows",
         )
-    said = (
-        f"the questions of {store.folder} are as they were, and replies are kept; the same command goes on from there"
-    )
+    said = f"the questions of {store.folder} are as they were, and replies are kept; rerun the command to resume"
     with kept_if_interrupted(said), store.writing():
         return _refine(store, settings, config, budget)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from generation.errors import UserError
 from generation.records import QUESTION_TYPES
 from personamem_builder import statistics
-from personamem_builder.report.groups import RunGroup, memory_mark
+from personamem_builder.report.groups import RunGroup, all_names
 from personamem_builder.report.numbers import p_text, points
 from personamem_builder.report.rows import PairedCredits, pair_credits
 from personamem_builder.results.runs import Run
@@ -136,10 +136,10 @@ def _matching(group: RunGroup, name: str) -> list[Run]:
     return [run for run in group.runs if not run.is_computed and run.path.resolve().is_relative_to(place)]
 
 
-def _names(group: RunGroup, run: Run) -> tuple[str, str]:
+def _names(group: RunGroup, run: Run) -> list[str]:
     """A run has the marks of its row, so that a plain name means the run with the whole history."""
     mark = " (no context)" if not run.has_context else ""
-    return group.label(run) + mark, run.model + memory_mark(run) + mark
+    return [group.label(run) + mark, *(name + mark for name in all_names(run))]
 
 
 def _compare_on_task(pairs: Sequence[tuple[RunGroup, Run, Run]], first: str, second: str) -> list[Comparison]:

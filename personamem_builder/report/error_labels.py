@@ -27,7 +27,7 @@ from personamem_builder.rater_agreement import Agreement, Interval, gwet_ac1, wi
 from personamem_builder.report import render
 from personamem_builder.report.analysis import primary_score
 from personamem_builder.report.columns import Column
-from personamem_builder.report.groups import memory_mark
+from personamem_builder.report.groups import all_names, memory_mark
 from personamem_builder.results.error_labels import CATEGORIES, RULE, LabelledError, read_labels, short
 from personamem_builder.results.runs import Run
 from personamem_builder.schema import SHORT_TYPES
@@ -114,7 +114,7 @@ def read_error_report(files: Sequence[Path], runs: Sequence[Run]) -> ErrorReport
             runs; all faults are named with row and column.
     """
     if twice := [file for file, count in Counter(files).items() if count > 1]:
-        raise UserError(f"--errors {twice[0]} is there twice", "name each file once")
+        raise UserError(f"--errors {twice[0]} appears twice", "name each file once")
     read: list[tuple[str, dict[_Key, list[LabelledError]]]] = []
     tables = []
     for file in files:
@@ -129,7 +129,7 @@ def read_error_report(files: Sequence[Path], runs: Sequence[Run]) -> ErrorReport
 def _run_of(file: Path, labels: Sequence[LabelledError], runs: Sequence[Run]) -> Run:
     """Return the run whose wrong answers these are."""
     first = labels[0]
-    named = [run for run in runs if (run.model + memory_mark(run), run.task) == (first.model, first.task)]
+    named = [run for run in runs if run.task == first.task and first.model in all_names(run)]
     if not named:
         there = dict.fromkeys(f"{run.model}{memory_mark(run)} on {run.task}" for run in runs if not run.is_floor)
         raise UserError(
@@ -151,7 +151,7 @@ def _faults(file: Path, labels: Sequence[LabelledError], run: Run) -> Iterator[U
         where = f"{file}, row {label.row}, column"
         answer = run.answers.get(label.question_id)
         if answer is None:
-            yield UserError(f"{where} question_id: {short(label.question_id)} is no question of {run.task}", hint)
+            yield UserError(f"{where} question_id: {short(label.question_id)} is not a question of {run.task}", hint)
         elif answer.credits[score] > 0:
             yield UserError(f"{where} question_id: {short(label.question_id)} was answered right", hint)
         elif (chosen := answer.predictions.get(score)) is not None and chosen != label.letter:
@@ -232,13 +232,13 @@ def _ac1(ac1: Interval) -> str:
 
 
 def to_text(report: ErrorReport, width: int) -> str:
-    """Return the tables for a terminal of so many columns, then how far files agree; a table may be wider."""
+    """Return the tables for a terminal of so many columns, then how far files agree."""
     parts = []
     for table in report.tables:
         columns = error_columns(table)
         rows = [[column.head for column in columns], *zip(*(column.cells for column in columns), strict=True)]
         notes = [f"note: {note}" for note in error_notes(table)]
-        parts.append("\n".join([table.title, text_table(rows, "lr", ruled=True), *notes]))
+        parts.append("\n".join([table.title, text_table(rows, "lr", ruled=True, width=width), *notes]))
     below = [fill(line, width, break_on_hyphens=False) for line in [*agreement_lines(report), LEGEND]]
     return "\n\n".join([*parts, *below])
 

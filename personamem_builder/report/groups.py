@@ -109,6 +109,11 @@ def _split_rank(task: str) -> tuple[int, int]:
     return rank, int(blocks[1]) if blocks else 0
 
 
+def all_names(run: Run) -> list[str]:
+    """Return all that may be said for a run's model, with its memory; what tables say comes first."""
+    return [name + memory_mark(run) for name in run.names]
+
+
 def memory_mark(run: Run) -> str:
     """Return what stands behind a model's name: the memory, where it is not the whole history."""
     if not run.shown.label:

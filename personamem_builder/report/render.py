@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Final
 
 from personamem_builder.report.columns import (
@@ -32,14 +32,13 @@ from personamem_builder.report.columns import (
 from personamem_builder.report.compare import Comparison, in_words
 from personamem_builder.report.table import ScoreTable
 from personamem_builder.results.files import FLAG
+from personamem_builder.text_table import text_table
 
 if TYPE_CHECKING:
-    from rich.table import Table as Grid
-
     from personamem_builder.report.breakdown import Analysis
     from personamem_builder.report.one_model import ModelSettings
 
-_NAME_WIDTH = 24
+_NAME_WIDTH = 32
 _GAP = 2
 
 
@@ -110,53 +109,49 @@ def to_text(
     Args:
         tables: What to show.
         width: Columns of the terminal. Where a table is wider, the question types get a table of their
-            own, and where that is wider still, intervals go below the values.
+            own, and where that is wider still, intervals go below the values; what is wider even then becomes several.
         comparisons: What to show at the end.
         curves: Accuracy over sessions.
         settings: Models in their settings.
 
     Returns:
-        Plain text; lines may be folded where the terminal is very narrow.
+        Plain text; a line is longer only where one word, or one column, is.
     """
-    from rich.console import Console
-
-    out = io.StringIO()
-    # Names of models are printed as they are: no markup, no `:emoji:`.
-    console = Console(file=out, width=width, color_system=None, highlight=False, markup=False, emoji=False)
+    parts: list[str] = []
     for table in tables:
         names, scores, types = name_columns(table), score_columns(table), by_type_columns(table)
         everything = [*names, *scores, *usage_columns(table), *types]
         fits = _width(everything) <= width
-        console.print(title(table))
+        parts += [title(table), ""]
         for chosen in [everything] if fits else [[*names, *scores], [*names, *types]]:
-            console.print(_grid(chosen if _width(chosen) <= width else _stack(chosen)))
+            parts += [_text_table(chosen if _width(chosen) <= width else _stack(chosen), width), ""]
         if usage_columns(table) and not fits:
-            console.print(_grid(usage_table(table)))
-        console.print(legend(table))
-        for note in [*table.notes, *quoted_lines(table.quoted)]:
-            console.print(f"note: {note}")
+            parts += [_text_table(usage_table(table), width), ""]
+        parts += [_filled(legend(table), width)]
+        parts += [_filled(f"note: {note}", width) for note in [*table.notes, *quoted_lines(table.quoted)]]
         if quoted := quoted_type_columns(table.quoted):
-            console.print(_grid(quoted))
-        console.print()
+            parts += ["", _text_table(quoted, width)]
+        parts.append("")
     for curve in curves:
-        console.print(curve.title)
-        console.print(_grid(_fitting(curve_columns(curve), width)))
-        console.print(curve.note)
-        console.print()
+        parts += [_filled(curve.title, width), "", _text_table(_fitting(curve_columns(curve), width), width), ""]
+        parts += [_filled(curve.note, width), ""]
     for model in settings:
-        console.print(settings_title(model))
+        parts += [_filled(settings_title(model), width), ""]
         for chosen in (setting_columns(model), pair_columns(model)):
-            console.print(_grid(_fitting(chosen, width)))
-        console.print(PAIRS_LEGEND)
-        console.print()
+            parts += [_text_table(_fitting(chosen, width), width), ""]
+        parts += [_filled(PAIRS_LEGEND, width), ""]
     for comparison in comparisons:
-        console.print(comparison_title(comparison))
-        for sentence in [*in_words(comparison), *comparison.notes]:
-            console.print(sentence)
-        console.print(_grid(comparison_columns(comparison)))
+        parts += [_filled(comparison_title(comparison), width)]
+        parts += [_filled(sentence, width) for sentence in [*in_words(comparison), *comparison.notes]]
+        parts += ["", _text_table(comparison_columns(comparison), width), ""]
     if comparisons:
-        console.print(COMPARISON_LEGEND)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n")
+        parts.append(_filled(COMPARISON_LEGEND, width))
+    return "\n".join(parts).strip("\n")
+
+
+def _filled(text: str, width: int) -> str:
+    """Return a paragraph in lines of at most a width, broken between words."""
+    return "\n".join(fill(line, width, break_long_words=False, break_on_hyphens=False) for line in text.split("\n"))
 
 
 def markdown_part(name: str, chosen: Sequence[Column], below: Sequence[str]) -> str:
@@ -212,22 +207,30 @@ def _latex(text: str) -> str:
     return "".join(_LATEX.get(char, char) for char in text)
 
 
-def _grid(columns: Sequence[Column]) -> Grid:
-    from rich import box
-    from rich.table import Table as Grid
+def _text_table(columns: Sequence[Column], width: int) -> str:
+    """Return columns as a table, or as several where they are wider; names stand at the left, in lines of their own."""
+    names, *others = columns
+    if _width(columns) > width or max(map(len, names.cells), default=0) > width // 2:
+        names = Column(names.head, ["\n".join(map(_folded, cell.split("\n"))) for cell in names.cells])
+    rows = [[column.head for column in (names, *others)]]
+    rows += map(list, zip(*(column.cells for column in (names, *others)), strict=True))
+    return text_table(rows, "lr", ruled=True, width=width)
 
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for index, column in enumerate(columns):
-        grid.add_column(column.head, justify="left" if index == 0 else "right", overflow="fold")
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        grid.add_row(*cells)
-    return grid
+
+def _folded(name: str) -> str:
+    """Return a name in lines: broken between words, else after a slash; other words stay whole, however long."""
+    if any(len(word) > _NAME_WIDTH for word in name.split()):
+        name = name.replace("/", "/\0 ")
+    lines = fill(name, _NAME_WIDTH, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("\0 ", "").replace("\0", "")
 
 
 def _width(columns: Sequence[Column]) -> int:
-    """Return the width that columns need on one line a row, but for long model names, which may fold."""
-    longest = [max(len(cell) for cell in [column.head, *column.cells]) for column in columns]
-    return min(longest[0], _NAME_WIDTH) + sum(longest[1:]) + _GAP * len(columns)
+    """Return the width that columns need on one line a row."""
+    longest = [
+        max(len(line) for cell in [column.head, *column.cells] for line in cell.split("\n")) for column in columns
+    ]
+    return sum(longest) + _GAP * (len(columns) - 1)
 
 
 def _stack(columns: Sequence[Column]) -> list[Column]:

@@ -15,7 +15,8 @@ from personamem_builder.report.groups import RunGroup
 from personamem_builder.report.notes import below_floor_notes, flag_notes, one_persona_note, scope_notes
 from personamem_builder.report.published import PUBLISHED, PublishedScore
 from personamem_builder.report.rows import HardQuestions, ScoreRow, chance_row, score_row
-from personamem_builder.results.runs import Run, Subset
+from personamem_builder.results.runs import Run
+from personamem_builder.results.shown import Subset
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ class PredictionLine(BaseModel):
     def _named(cls, credits: dict[str, float]) -> dict[str, float]:
         for name in credits:
             if not name.isprintable() or not 0 < len(name) <= _SHOWN:
-                raise ValueError(f"{_short(name)} is no name of a score")
+                raise ValueError(f"{_short(name)} is not the name of a score")
         return credits
 
     @model_validator(mode="after")
@@ -262,7 +262,7 @@ def collect_answers(
         if earlier is None or earlier.outcome == line.outcome == "failed":
             answers[line.question_id] = _merge(None, line)  # lm-eval's samples have a failure once for each filter
         elif "failed" in (earlier.outcome, line.outcome) or earlier.credits.keys() & line.credits.keys():
-            what = f"question {_short(line.question_id)} is there twice for task {_short(line.task)}"
+            what = f"question {_short(line.question_id)} appears twice for task {_short(line.task)}"
             faults.append(UserError(f"{where}: {what}", _AGAIN))
         else:
             answers[line.question_id] = _merge(earlier, line)

@@ -116,7 +116,7 @@ def read_rows(path: Path, needed: Sequence[str] = COLUMNS) -> Iterator[tuple[int
                 "give a file that `personamem annotate --errors` wrote; its columns may stand in any order",
             )
         if twice := [name for name in COLUMNS if header.count(name) > 1]:
-            raise UserError(f"{path}, row 1: the column {twice[0]} is there twice", _AGAIN)
+            raise UserError(f"{path}, row 1: the column {twice[0]} appears twice", _AGAIN)
         for number, cells in enumerate(reader, start=2):
             if not any(cells):
                 continue

@@ -157,7 +157,7 @@ def check_task_names(path: Path, tasks: Iterable[str]) -> None:
     """
     for task in tasks:
         if not task.isprintable() or "/" in task or not 0 < len(task) <= _LONGEST_TASK:
-            raise UserError(f"{path}: {printable(repr(task))} is no name of a task", ELSE)
+            raise UserError(f"{path}: {printable(repr(task))} is not the name of a task", ELSE)
 
 
 def read_lines(

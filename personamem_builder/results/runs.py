@@ -11,15 +11,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from generation.errors import UserError
 from generation.reading import as_model, as_one, clean_text
-from personamem_builder.memory.controls import Full, Nothing
-from personamem_builder.memory.summary import number
+from personamem_builder.memory.controls import Nothing
 from personamem_builder.results.answers import ScoredAnswer, line_from_prediction, line_from_sample, read_answers
 from personamem_builder.results.files import (
     ELSE,
@@ -32,15 +31,15 @@ from personamem_builder.results.files import (
     newest_runs,
 )
 from personamem_builder.results.inspect_logs import InspectLog, read_logs
+from personamem_builder.results.model_names import ends_of, short_names
 from personamem_builder.results.settings import (
     FLOOR_BACKEND,
     LmEvalResults,
     SampleCount,
     TaskConfig,
-    TaskMetadata,
     printable,
-    printable_pairs,
 )
+from personamem_builder.results.shown import MemoryShown, Subset, memory_shown, subset_asked
 from personamem_builder.schema import SPLITS
 
 NO_CONTEXT: Final = "_nocontext"
@@ -49,52 +48,12 @@ NO_CONTEXT: Final = "_nocontext"
 _KEEP: Final = "evaluate with `personamem eval`, which keeps the answers, or give lm_eval the flag `--log_samples`"
 
 
-class MemoryShown(NamedTuple):
-    """What a run showed of conversations: `--metadata memory=…`.
-
-    Attributes:
-        memory: `full`, another of the task's values, or the name of a memory system.
-        settings: Those of the system, `k` among them, sorted by name.
-        tainted: Questions for which the system returned text of the options that the history does not hold.
-        failed: Questions for which the system failed.
-        measures: What retrieval was worth, in words: `evidence recall 30.0 %`.
-        tokens: Of what was found, for a question, on average; None where that is not known.
-    """
-
-    memory: str = Full.name
-    settings: tuple[tuple[str, str], ...] = ()
-    tainted: int = 0
-    failed: int = 0
-    measures: tuple[str, ...] = ()
-    tokens: float | None = None
-
-    @property
-    def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """What was asked for, whatever came of it."""
-        return self.memory, self.settings
-
-    @property
-    def label(self) -> str:
-        """In words; empty for the whole history, and for nothing, which is told otherwise."""
-        if self.memory in (Full.name, Nothing.name):
-            return ""
-        return ", ".join([self.memory, *(f"{name}={value}" for name, value in self.settings)])
-
-
-class Subset(NamedTuple):
-    """The questions that a run was restricted to: the file that names them, how many, and the sha256 of their ids."""
-
-    file: str
-    size: int
-    sha256: str
-
-
 @dataclass(frozen=True, eq=False)
 class Run:
     """One model's answers to one task.
 
     Attributes:
-        model: What people call the model: `floor: POLICY`, or its name or path.
+        model: What people call the model: `floor: POLICY`, its name, or the end of its path that tells it from others.
         backend: lm-eval's name of the kind of model, such as `hf`.
         model_args: Arguments of the backend and what else shapes the prompt, sorted by name.
         task: Name of the lm-eval task, with the split that it asked.
@@ -112,6 +71,7 @@ class Run:
         hub: `ORG/NAME` and the commit on the Hub where it found them; None where they were not from there.
         split: The split that it asked; None where that is not known.
         is_computed: Whether a floor was computed for the report, whose answers are in no file.
+        model_in_results: The model's whole name, or path, as the results have it; empty where there are none.
     """
 
     model: str
@@ -131,6 +91,12 @@ class Run:
     split: str | None = None
     is_computed: bool = False
     failed: Mapping[str, ScoredAnswer] = field(default_factory=dict)
+    model_in_results: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All that the model may be called, what it is called here first."""
+        return tuple(dict.fromkeys([self.model, *ends_of(self.model_in_results or self.model)]))
 
     @property
     def asked(self) -> frozenset[str]:
@@ -203,6 +169,8 @@ def read_found(found: FoundResults, *, may_be_none: bool = False) -> ReadRuns[Ru
         except UserError as fault:
             faults.append(fault)
     runs = _without_merged_parts(newest_runs(runs, notes), notes)
+    called = short_names(run.model for run in runs)
+    runs = [replace(run, model=called[run.model], model_in_results=run.model) for run in runs]
     notes = [clean_text(note) for note in notes]
     if not runs and not may_be_none:
         what = "\n".join([f"{', '.join(map(str, found.places))}: no results of a personamem task", *notes])
@@ -308,9 +276,9 @@ def _run(
         date=file.date,
         path=file.path,
         answers=given,
-        subset=_subset(metadata),
+        subset=subset_asked(metadata),
         shard=metadata.shard and printable(metadata.shard),
-        shown=_memory_shown(metadata),
+        shown=memory_shown(metadata),
         data=metadata.data,
         hub=(metadata.repo, metadata.commit) if metadata.repo and metadata.commit else None,
         split=config.test_split or _split_in(task),
@@ -326,28 +294,6 @@ def _named_after_split(task: str, split: str | None) -> str:
     """Return a task's name with the split that it asked (`--metadata split=…`) in place of its file's own."""
     own = _split_in(task)
     return task if own is None or split is None else task.replace(own, printable(split), 1)
-
-
-def _memory_shown(metadata: TaskMetadata) -> MemoryShown:
-    settings = dict(metadata.settings or {})
-    if metadata.k is not None:
-        settings["k"] = metadata.k
-    if metadata.budget_tokens is not None:
-        settings["budget_tokens"] = metadata.budget_tokens
-    return MemoryShown(
-        printable(metadata.memory),
-        printable_pairs(settings),
-        metadata.memory_tainted,
-        metadata.memory_failed,
-        tuple(f"{printable(one.measure)} {number(one.value, one.unit)}" for one in metadata.memory_measures),
-        next((one.value for one in metadata.memory_measures if one.measure == "tokens per query"), None),
-    )
-
-
-def _subset(metadata: TaskMetadata) -> Subset | None:
-    if metadata.subset_sha256 is None:
-        return None
-    return Subset(printable(Path(metadata.subset).name), metadata.subset_size, printable(metadata.subset_sha256))
 
 
 def _chosen(count: SampleCount | None) -> int | None:

@@ -175,7 +175,7 @@ def _reason(run: Run, ids: Collection[str]) -> str:
     if run.subset:
         return f"asked only the questions of {run.subset.file}"
     if run.failed:
-        return f"{len(run.failed)} of {len(run.asked)} questions failed; the same command asks only these"
+        return f"{len(run.failed)} of {len(run.asked)} questions failed; rerun the command to ask only these"
     if len(run.answers) < len(ids):
         part = f"part {run.shard} of a run, " if run.shard else ""
         return f"partial: {part}{len(run.answers):,} of {len(ids):,} questions"

@@ -116,7 +116,7 @@ def write_space(out: Path, folder: Path, runs: Sequence[Run], request: SpaceRequ
         with replacing_folder(out) as new:
             return _write(new, files, site, manifest["digest"])
     except OSError as error:
-        raise UserError(f"{out} cannot be written: {error}", "make space, or choose another folder") from error
+        raise UserError(f"{out} cannot be written: {error}", "free some space, or choose another folder") from error
 
 
 def read_space(folder: Path) -> dict[str, Path | bytes]:
@@ -140,7 +140,9 @@ def read_space(folder: Path) -> dict[str, Path | bytes]:
 def _list(folder: Path) -> SpaceList:
     path = folder / LIST
     if not path.is_file():
-        raise UserError(f"{folder} is no Space: it has no {LIST}", "make one: personamem space OUT --results results")
+        raise UserError(
+            f"{folder} is not a Space: it has no {LIST}", "make one: personamem space --out FOLDER --results results"
+        )
     return as_model(read_json(path, _AGAIN), SpaceList, str(path), _AGAIN)
 
 
@@ -151,13 +153,13 @@ def _check_out(out: Path) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise UserError(f"{out} exists and is no folder", hint)
+        raise UserError(f"{out} exists and is not a folder", hint)
     there = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if not path.is_dir())
     if not there:
         return
     known = {LIST, *_list(out).files} if LIST in there else set()
     if other := [name for name in there if name not in known]:
-        raise UserError(f"{out} is not empty, and holds something else than a Space: {other[0]}", hint)
+        raise UserError(f"{out} is not empty, and holds something other than a Space: {other[0]}", hint)
 
 
 def _leaderboard(folder: Path, manifest: Manifest, runs: Sequence[Run]) -> Leaderboard:
@@ -195,7 +197,7 @@ def _audit(folder: Path, manifest: Manifest) -> SavedAudit | None:
     path = folder / AUDIT
     if not path.is_file():
         return None
-    hint = f"audit it anew: personamem audit {folder} --json {path}"
+    hint = f"audit it anew: personamem audit {folder} --out {path}"
     audit = read_audit(path, hint)
     if audit.digest != manifest["digest"]:
         raise UserError(f"{path} is the audit of other data (digest {audit.digest[:12] or 'unknown'})", hint)

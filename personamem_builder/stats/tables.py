@@ -45,10 +45,10 @@ def tables_of(figures: Sequence[SplitFigures]) -> list[FiguresTable]:
     ]
 
 
-def figures_text(figures: Sequence[SplitFigures]) -> str:
-    """Return the figures of some splits as tables for a terminal."""
+def figures_text(figures: Sequence[SplitFigures], width: int | None = None) -> str:
+    """Return the figures of some splits as tables for a terminal, of so many columns if it has some."""
     return "\n\n".join(
-        text_table([[title, *splits], *([key, *cells] for key, cells in rows.items())], "lr", ruled=True)
+        text_table([[title, *splits], *([key, *cells] for key, cells in rows.items())], "lr", ruled=True, width=width)
         for title, splits, rows in tables_of(figures)
     )
 

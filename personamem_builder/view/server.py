@@ -46,7 +46,7 @@ def make_server(site: Site, port: int = 0) -> ThreadingHTTPServer:
         return _Server(site, port)
     except (OSError, OverflowError) as error:
         raise UserError(
-            f"port {port} of {HOST} cannot be used: {error}", "leave --port out: a free one is taken"
+            f"port {port} of {HOST} cannot be used: {error}", "leave out --port to use a free one"
         ) from error
 
 

@@ -39,7 +39,7 @@ def write_site(site: Site, out: Path) -> SiteSize:
                 path.write_bytes(content)
                 files, size = files + 1, size + len(content)
     except OSError as error:
-        raise UserError(f"{out} cannot be written: {error}", "make space, or choose another --out") from error
+        raise UserError(f"{out} cannot be written: {error}", "free some space, or choose another --out") from error
     return SiteSize(files, size)
 
 
@@ -58,7 +58,7 @@ def _check_out(out: Path) -> None:
     if not out.exists():
         return
     if not out.is_dir():
-        raise UserError(f"{out} exists and is no folder", "choose another --out")
+        raise UserError(f"{out} exists and is not a folder", "choose another --out")
     names = (path.relative_to(out).as_posix() for path in out.rglob("*"))
     if other := sorted(name for name in names if name not in PAGE_FILES and not _OURS.fullmatch(name)):
-        raise UserError(f"{out} holds something else than such a page: {other[0]}", "choose another --out")
+        raise UserError(f"{out} holds something other than such a page: {other[0]}", "choose another --out")

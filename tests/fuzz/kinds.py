@@ -103,7 +103,7 @@ _REPORT: Final = (
     Command("report results --data personamem --html page.html", **_PAGE),
     Command("view personamem --results results --out made", writes=("made",), grows=("made",)),
 )
-_SPACE: Final = Command("space made --results logged --data personamem --contexts 1", writes=("made",))
+_SPACE: Final = Command("space --out made --results logged --data personamem --contexts 1", writes=("made",))
 _RESULTS: Final = "results/personamem-floor-longest/{}_2026-11-27T10-11-12.123456.{}"
 
 _IMPORT: Final = (
@@ -231,7 +231,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     ),
     "space": Kind("reports", "leaderboard/space.json", ("leaderboard", "logged", "personamem"), JSON, (
         Command("publish-space leaderboard org/name --dry-run"),
-        Command("space leaderboard --results logged --data personamem --contexts 1", writes=("leaderboard",)),
+        Command("space --out leaderboard --results logged --data personamem --contexts 1", writes=("leaderboard",)),
     ), names=("leaderboard",)),
     "posts": _posts("posts.json"),
     "post-stores": _posts("store.jsonl"),

@@ -73,7 +73,7 @@ def make_all(folder: Path) -> None:
     for predictions in (folder / "logged").rglob("predictions_*"):
         predictions.unlink()
     _rename_results(folder / "logged", "logged")
-    _run("space", "leaderboard", "--results", "logged", "--data", "personamem", "--contexts", "1")
+    _run("space", "--out", "leaderboard", "--results", "logged", "--data", "personamem", "--contexts", "1")
     _run("audit", "personamem", "--export-hard", "hard.json", exits=None)
     _make_study(folder)
     _make_persona_bench(folder)

@@ -212,8 +212,8 @@ def test_settings_of_models_are_no_part_of_an_offline_run() -> None:
         (f"{PLAIN}llm: {{tokens_per_minute: 1000000000001}}", "tokens_per_minute: .*less than or equal"),
         (f"{PLAIN}llm: {{prices: {{x: {{input: true, output: 2}}}}}}", "x.input: .*valid number"),
         (f"{PLAIN}llm: {{prices: {{x: {{input: 1000001, output: 2}}}}}}", "x.input: .*less than or equal to 1000000"),
-        ("- writing", "holds no mapping"),
-        ("topics: [writing", "is no YAML"),
+        ("- writing", "is not a mapping"),
+        ("topics: [writing", "is not YAML"),
     ],
 )
 def test_a_bad_configuration_is_one_clear_error_with_the_file(tmp_path: Path, text: str, message: str) -> None:

@@ -120,7 +120,7 @@ def test_an_error_for_people_keeps_its_hint_across_processes(tmp_path: Path) -> 
         future = pool.submit(RunStore(tmp_path / "absent").fingerprint)
         with pytest.raises(UserError) as raised:
             future.result()
-    assert raised.value.message == f"{tmp_path / 'absent'} is no run"
+    assert raised.value.message == f"{tmp_path / 'absent'} is not a run"
     assert raised.value.hint.startswith("make one: ")
 
 

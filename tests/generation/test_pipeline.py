@@ -285,8 +285,8 @@ Damage = Callable[[list[bytes]], list[bytes]]
 DAMAGES: dict[str, tuple[Damage, Callable[[int], int]]] = {
     "a line in the middle is gone": (lambda ls: ls[: len(ls) // 2] + ls[len(ls) // 2 + 1 :], lambda n: n // 2 + 1),
     "the first line is gone": (lambda ls: ls[1:], lambda n: 1),
-    "the last line is there twice": (lambda ls: [*ls, ls[-1]], lambda n: n + 1),
-    "the first line is there twice": (lambda ls: [ls[0], *ls], lambda n: 2),
+    "the last line appears twice": (lambda ls: [*ls, ls[-1]], lambda n: n + 1),
+    "the first line appears twice": (lambda ls: [ls[0], *ls], lambda n: 2),
     "two lines have changed places": (lambda ls: [*ls[:-2], ls[-1], ls[-2]], lambda n: n - 1),
 }
 
@@ -342,7 +342,7 @@ def test_a_full_disk_is_one_error_and_the_run_goes_on_later(
         patch.setattr(Path, "open", opened)
         with pytest.raises(UserError, match=r"sessions\.jsonl cannot be written: the disk is full") as caught:
             finish(folder)
-    assert "run the same command again" in caught.value.hint
+    assert "rerun the command" in caught.value.hint
     assert RunStore(folder).path("sessions").read_bytes()[-1:] != b"\n"
     finish(folder)
     assert contents(folder) == contents(tiny)

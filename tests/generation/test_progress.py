@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import sys
 import time
+from typing import Any
 
 import pytest
+from tqdm import tqdm
 
 from generation import progress
 
@@ -109,3 +113,69 @@ def test_a_bar_on_the_screen_says_enough(monkeypatch: pytest.MonkeyPatch, clock:
         assert due[0]
         assert not any(due[2:])
         assert waiting.is_due()
+
+
+# --- bars of other libraries, in files
+
+
+class Written:
+    """A stream for a file, with a clock, and the bars of tqdm in it."""
+
+    def __init__(self) -> None:
+        self.file = io.StringIO()
+        self.now = 0.0
+        self.stream = progress.BarsAsLines(self.file, lambda: self.now)
+
+    def bar(self, states: int, seconds: float, **options: Any) -> None:
+        with tqdm(total=states, file=self.stream, mininterval=0, miniters=1, **options) as bar:
+            for _ in range(states):
+                self.now += seconds
+                bar.update()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.file.getvalue().splitlines()
+
+
+def test_a_bar_that_is_done_soon_leaves_nothing() -> None:
+    written = Written()
+    written.bar(9, seconds=1)
+    print("afterwards", file=written.stream)
+    assert written.lines == ["afterwards"]
+
+
+@pytest.mark.parametrize("leave", [True, False])
+def test_a_long_bar_is_a_line_every_ten_seconds(leave: bool) -> None:
+    written = Written()
+    written.bar(40, seconds=1, desc="asking", leave=leave)
+    assert 3 <= len(written.lines) <= 5
+    assert all(line.startswith("asking: ") for line in written.lines)
+    assert "\r" not in written.file.getvalue()
+    assert "\x1b" not in written.file.getvalue()
+    assert not leave or "40/40" in written.lines[-1]
+
+
+def test_all_else_is_passed_on_also_between_the_states_of_a_bar() -> None:
+    written = Written()
+    with tqdm(total=3, file=written.stream, mininterval=0, miniters=1) as bar:
+        bar.update()
+        written.stream.write("a line of a log\n")
+        bar.update()
+        written.stream.write("windows\r\n")
+        written.stream.write("a part")
+        written.stream.write(", and the rest\n")
+    written.bar(2, seconds=1)
+    written.stream.write("\nafter an empty line\n")
+    assert written.lines == ["a line of a log", "windows", "a part, and the rest", "", "after an empty line"]
+
+
+def test_a_terminal_keeps_its_bars_and_a_closed_stream_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    for stream in (terminal, None):
+        monkeypatch.setattr("sys.stderr", stream)
+        progress.bars_as_lines()
+        assert vars(sys)["stderr"] is stream
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    progress.bars_as_lines()
+    assert isinstance(sys.stderr, progress.BarsAsLines)

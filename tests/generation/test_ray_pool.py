@@ -50,7 +50,7 @@ def test_an_error_of_a_task_is_raised_as_it_is(cluster: Any, tmp_path: Path) -> 
         with pytest.raises(UserError) as raised:
             pool.submit(RunStore(absent).fingerprint).result()
         assert type(raised.value) is UserError
-        assert (raised.value.message, raised.value.hint[:13]) == (f"{absent} is no run", "make one: per")
+        assert (raised.value.message, raised.value.hint[:13]) == (f"{absent} is not a run", "make one: per")
         with pytest.raises(ZeroDivisionError) as divided:
             pool.submit(operator.truediv, 1, 0).result()
         assert "in outcome" in str(divided.value.__cause__), "the traceback of the other process is shown"

@@ -103,7 +103,7 @@ def test_whole_numbers_have_64_bits(parse: Any, number: str, is_right: bool) -> 
         ("a: !mine foo", "line 1, column 4", "could not determine a constructor"),
         ("a: &x [*x]", "line 1, column 4", "holds itself"),
         ("a: [1, 2", "line 2, column 1", "did not find expected"),
-        ("a: \x01", "", "no YAML"),
+        ("a: \x01", "", "not YAML"),
         ("--- 1\n--- 2", "line 2", "another document"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_merged_key_may_be_overridden() -> None:
 
 def test_what_is_empty_is_none_in_yaml_and_an_error_in_json() -> None:
     assert parse_yaml("", "here") is None
-    with pytest.raises(UserError, match="here is no JSON"):
+    with pytest.raises(UserError, match="here is not JSON"):
         parse_json("", "here")
 
 
@@ -212,7 +212,7 @@ def test_lines_are_named_by_their_number(tmp_path: Path) -> None:
     path.write_text('{"a": "\u2028"}\n\n1\n')
     assert list(json_lines(path)) == [(1, {"a": "\u2028"}), (3, 1)]
     path.write_text("1\n\n{")
-    with pytest.raises(UserError, match="file, line 3 is no JSON"):
+    with pytest.raises(UserError, match="file, line 3 is not JSON"):
         list(json_lines(path))
 
 

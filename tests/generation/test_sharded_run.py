@@ -132,7 +132,7 @@ def test_a_run_is_in_shards_or_not(copy: Path, whole: Path) -> None:
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("long work")
-    with pytest.raises(UserError, match="exists and is no run"):
+    with pytest.raises(UserError, match="exists and is not a run"):
         make_shard(work(), tmp_path, Shard(1, 3))
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 

@@ -117,7 +117,7 @@ def damage_marker(run: Path) -> None:
         (stop_one, r"\(not finished: 4\)", r"--shard 4/4"),
         (cut_one, r"\(changed since they were finished: 2\)", r"--shard 2/4"),
         (double_one, r"00002-of-00004 holds users 2-2, and shard 2/4 has users 1-1", r"rm -r .*--shard 2/4"),
-        (keep_a_copy, r"00003-of-00004\.bak is no shard", "move it away"),
+        (keep_a_copy, r"00003-of-00004\.bak is not a shard", "move it away"),
         (take_another_seed, r"00003-of-00004 is of another configuration than .*: seed differ", r"--shard 3/4"),
         (take_another_count, "several counts: 4, 8", r"rm -r .*\*-of-00004"),
         (lose_all, "has no shards yet", "--shards N"),

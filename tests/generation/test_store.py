@@ -182,7 +182,7 @@ def test_what_a_stage_has_of_a_user_and_those_after_can_be_cut(store: RunStore) 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("long work")
-    with pytest.raises(UserError, match="exists and is no run"):
+    with pytest.raises(UserError, match="exists and is not a run"):
         RunStore.open(tmp_path, FINGERPRINT)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -195,7 +195,7 @@ def test_a_damaged_config_is_named(store: RunStore, content: str) -> None:
 
 
 def test_a_folder_without_a_run_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no run") as caught:
+    with pytest.raises(UserError, match="is not a run") as caught:
         RunStore(tmp_path / "nothing").fingerprint()
     assert "personamem generate" in caught.value.hint
 
@@ -224,7 +224,7 @@ def test_a_full_disk_is_one_clear_error_and_loses_nothing(store: RunStore, monke
         patch.setattr(Path, "open", lambda self, mode="r", **kw: FullDisk(real(self, mode, **kw)))
         with pytest.raises(UserError, match="the disk is full") as caught:
             store.append("personas", persona(3))
-    assert "same command again" in caught.value.hint
+    assert "rerun the command" in caught.value.hint
     assert list(store.resume("personas", Persona)) == [persona(0), persona(1), persona(2)]
     assert store.path("personas").read_bytes() == whole
 

@@ -24,7 +24,7 @@ from personamem_builder.inspection import (
     question_list,
     show,
 )
-from personamem_builder.schema import QUESTION_SCHEMA
+from personamem_builder.schema import QUESTION_SCHEMA, SHORT_TYPES
 
 
 def shown(inspected: InspectedQuestion, *, full: bool = False, **console: Any) -> str:
@@ -225,8 +225,8 @@ def test_an_id_that_begins_another_is_found_and_a_short_one_too(tmp_path: Path) 
     ("given", "message", "hint"),
     [
         ("abcdef", r"'abcdef' begins 4 ids: abcdef1, abcdef2, abcdef3, …", "give more of the id"),
-        ("abcde", r"'abcde' is no id of a question in 32k", "the first 6 characters"),
-        ("", r"'' is no id", "the first 6 characters"),
+        ("abcde", r"'abcde' is not the id of a question in 32k", "the first 6 characters"),
+        ("", r"'' is not the id", "the first 6 characters"),
         ("abcdeg", r"d: no id begins with 'abcdeg'", "leave --question out"),
     ],
 )
@@ -238,13 +238,14 @@ def test_an_id_that_means_none_or_several_is_an_error(tmp_path: Path, given: str
 
 
 def test_the_list_has_the_first_twenty(generated: Path) -> None:
-    rows = question_list(generated, "32k")
+    rows, count = question_list(generated, "32k")
     examples = list(iter_examples("32k", data=generated))
-    assert len(examples) > 20
-    assert [row[:3] for row in rows] == [(e["question_id"], e["question_type"], e["topic"]) for e in examples[:20]]
-    blocks, tokens = examples[0]["distance_to_ref_in_blocks"], examples[0]["distance_to_ref_in_tokens"]
-    assert rows[0][3].startswith(f"{blocks} session")
-    assert f"{tokens:,} tokens (" in rows[0][3]
+    assert count == len(examples) > 20
+    expected = [(e["question_id"], SHORT_TYPES[e["question_type"]], e["topic"]) for e in examples[:20]]
+    assert [row[:3] for row in rows] == expected
+    first = examples[0]
+    assert rows[0].sessions == str(first["distance_to_ref_in_blocks"])
+    assert rows[0].tokens == f"{first['distance_to_ref_in_tokens']:,}"
 
 
 @pytest.mark.parametrize("name", ["questions_32k.parquet", "shared_contexts_32k.parquet"])

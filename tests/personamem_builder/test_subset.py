@@ -82,7 +82,7 @@ def good(**changes: Any) -> str:
         (good(splits={"32k": [1]}), "splits.32k.0: "),
         (good(format="results"), 'it lacks "format": "personamem-subset"'),
         ('["q1"]', 'it lacks "format": "personamem-subset"'),
-        (good()[:-4], "is no JSON"),
+        (good()[:-4], "is not JSON"),
         ("[" * 100_000, "nested deeper than the limit of 100"),
         (good(version=1)[:-1] + ', "n": ' + "9" * 5_000 + "}", "over the limit of 19"),
         (good(version=2), "has version 2, version 1 is read"),

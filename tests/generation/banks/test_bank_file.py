@@ -60,7 +60,7 @@ def test_what_is_missing_is_named_where_it_should_be() -> None:
 
 
 def test_what_is_no_yaml_is_one_error() -> None:
-    with pytest.raises(UserError, match=r"chess\.yaml is no YAML: line 3"):
+    with pytest.raises(UserError, match=r"chess\.yaml is not YAML: line 3"):
         faults("id: chess\nlabel: [")
 
 

@@ -123,7 +123,7 @@ def test_a_folder_is_no_bank(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["id: [chess", "id: chess\n\tlabel: x", "id: &a *b", "\x00"])
 def test_what_is_no_yaml_is_named_with_its_place(tmp_path: Path, text: str) -> None:
     path = written(tmp_path, text)
-    assert error(path).message.startswith(f"{path} is no YAML: ")
+    assert error(path).message.startswith(f"{path} is not YAML: ")
 
 
 def test_what_is_not_utf_8_is_no_yaml(tmp_path: Path) -> None:

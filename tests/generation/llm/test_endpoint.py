@@ -280,7 +280,7 @@ def test_a_limit_on_long_requests_is_waited_for_as_well(serve: Serve, fake: Time
 @pytest.mark.parametrize("fault", [error(500, "The server had an error."), rate_limited("50"), Reply(drop=0)])
 def test_patience_ends(serve: Serve, fake: Time, fault: Reply) -> None:
     server = serve(fault)
-    with pytest.raises(UserError, match=r"gives no answer .* given up after 10 minutes") as caught:
+    with pytest.raises(UserError, match=r"does not answer .* given up after 10 minutes") as caught:
         endpoint(fake).complete(call())
     assert not isinstance(caught.value, ReplyError)
     assert PATIENCE - 60 < sum(fake.waits) <= PATIENCE
@@ -428,7 +428,7 @@ def test_a_server_that_goes_away_later_is_waited_for(fake: Time, monkeypatch: py
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         backend = endpoint(fake)
         backend.complete(call())
-    fails(backend, server.base_url, "gives no answer", "the connection is refused")
+    fails(backend, server.base_url, "does not answer", "the connection is refused")
     assert sum(fake.waits) > PATIENCE - 60
 
 
@@ -669,7 +669,7 @@ def test_a_key_that_cannot_be_one(fake: Time, monkeypatch: pytest.MonkeyPatch, k
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://host/v1", "https://", "http://[", "http://host:port/v1"])
 def test_a_url_that_is_none(fake: Time, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", url)
-    with pytest.raises(UserError, match="OPENAI_BASE_URL is no http or https URL"):
+    with pytest.raises(UserError, match="OPENAI_BASE_URL is not an http or https URL"):
         endpoint(fake)
 
 

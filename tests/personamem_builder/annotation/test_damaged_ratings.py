@@ -68,7 +68,7 @@ def test_the_three_forms_are_read(tmp_path: Path, ratings: object) -> None:
         ({"options": 10**9}, "items.0.options: "),
         ({"answer": "e"}, "items.0: answer: 'e' is the letter of none of 4 options"),
         ({"answer": ""}, "items.0: answer: '' is the letter of none of 4 options"),
-        ({"id": "q1"}, "items: 'q1' is there twice"),
+        ({"id": "q1"}, "items: 'q1' appears twice"),
         ({"id": None}, "items.0.id: "),
         ({"topic": ["tea"]}, "items.0.topic: "),
     ],
@@ -77,13 +77,13 @@ def test_a_key_that_cannot_be_is_refused(tmp_path: Path, change: dict[str, Any],
     key = KEY | {"items": [KEY["items"][0] | change, *KEY["items"][1:]]}
     outcome = agreement(tmp_path, SHEET, key)
     assert outcome.exit_code == 1
-    assert f"{tmp_path / 'key.json'} is no key of a sample: {said}" in outcome.err
+    assert f"{tmp_path / 'key.json'} is not a key of a sample: {said}" in outcome.err
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no JSON"),
+        (b"", "is not JSON"),
         (b"[" * 100_000, "nested deeper than the limit of 100"),
         (b'{"version": ' + b"9" * 5000 + b"}", "a whole number of 5,000 digits"),
         (b"\xff", "is not UTF-8"),

@@ -14,7 +14,8 @@ from generation.reading import json_lines
 from personamem_builder.annotation.errors import choose_run, draw_errors, label_rows, wrong_answers
 from personamem_builder.dataset.check import read_questions
 from personamem_builder.results.error_labels import LONGEST_CELL
-from personamem_builder.results.runs import MemoryShown, Run, read_runs
+from personamem_builder.results.runs import Run, read_runs
+from personamem_builder.results.shown import MemoryShown
 from personamem_builder.schema import QuestionRow
 
 ANSWERS = make_answers([0, 1, 0])

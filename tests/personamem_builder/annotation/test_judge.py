@@ -130,7 +130,7 @@ def test_after_a_stop_nothing_is_paid_for_twice(
     assert len(server.requests) - asked == count - 3
     assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
     # It may be filled in by now.
-    fails(run(out), f"{out} is there already")
+    fails(run(out), f"{out} already exists")
 
 
 def test_a_budget_stops_it_and_a_higher_one_goes_on(
@@ -186,7 +186,7 @@ def test_an_interruption_says_what_is_kept(
         stopped.send(signal.SIGINT, to_group=True)
         status, out, err = stopped.ends(20)
     assert (status, out) == (130, "")
-    kept = "the judge's replies are kept in errors.csv.calls; the same command goes on from there"
+    kept = "the judge's replies are kept in errors.csv.calls; rerun the command to resume"
     assert err.splitlines()[-1] == f"interrupted: {kept}"
     assert not (tmp_path / "errors.csv").exists()
 

@@ -149,7 +149,7 @@ def test_another_sample_is_refused(tmp_path: Path, key: Key) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"format": "personamem-ann', "is no JSON: Unterminated string"),
+        ('{"format": "personamem-ann', "is not JSON: Unterminated string"),
         ("{}", "holds no answers of a rater"),
         ('[{"best": "a"}]', r"cannot be understood: 0\.data: Field required"),
         ('{"format": "personamem-annotations", "version": 1}', "cannot be understood: sample: Field required"),
@@ -171,7 +171,7 @@ def test_a_file_that_is_none_is_named(tmp_path: Path, key: Key, content: str, me
 
 
 def test_a_key_that_is_none_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"ann\.json is no key of a sample: format: "):
+    with pytest.raises(UserError, match=r"ann\.json is not a key of a sample: format: "):
         read_key(saved(tmp_path / "ann.json"))
     with pytest.raises(UserError, match=r"none\.json: No such file"):
         read_key(tmp_path / "none.json")

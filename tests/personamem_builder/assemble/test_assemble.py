@@ -234,8 +234,8 @@ def refused(store: RunStore, sizes: Sequence[Size] = SIZES) -> UserError:
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    assert refused(RunStore(tmp_path)).message == f"{tmp_path} is no run"
-    assert refused(RunStore(tmp_path / "absent")).message == f"{tmp_path / 'absent'} is no run"
+    assert refused(RunStore(tmp_path)).message == f"{tmp_path} is not a run"
+    assert refused(RunStore(tmp_path / "absent")).message == f"{tmp_path / 'absent'} is not a run"
     assert list(tmp_path.iterdir()) == []
 
 

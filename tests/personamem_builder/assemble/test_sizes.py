@@ -40,7 +40,7 @@ def test_a_range_is_a_split_a_size() -> None:
 def test_what_is_no_number_of_sessions(text: str) -> None:
     with pytest.raises(UserError) as raised:
         chosen_sizes((), text, None)
-    assert raised.value.message == f"--n-blocks {text!r} is no number of sessions"
+    assert raised.value.message == f"--n-blocks {text!r} is not a number of sessions"
     assert raised.value.hint == "write 15, or a range such as 1-10"
 
 
@@ -73,7 +73,7 @@ def test_an_unknown_split(split: str) -> None:
     [
         (((), None, 9_000), "--max-tokens goes with --n-blocks"),
         ((("32k",), None, 9_000), "--max-tokens goes with --n-blocks"),
-        ((("32k",), "3", None), "--split and --n-blocks exclude each other"),
+        ((("32k",), "3", None), "--split and --n-blocks cannot be used together"),
         (((), "3-5", 9_000), "--max-tokens cannot go with a range"),
     ],
 )

@@ -286,11 +286,11 @@ def test_a_file_is_read_in_its_order(tmp_path: Path) -> None:
         ("probe.*: {all: {max: much}}", ["probe.*.all.max: ", "(it is 'much')"]),
         ("probe.*: {types: {holds_chance: 95}}", ["probe.*.types.holds_chance: ", "less than 1", "(it is 95)"]),
         ("probe.*: 3\ncue.*: {all: 4}", ["probe.*: ", "(it is 3)", "cue.*.all: ", "(it is 4)"]),  # all at once
-        ("probe.*: {all: {max: 1", ["is no YAML: line 2"]),
+        ("probe.*: {all: {max: 1", ["is not YAML: line 2"]),
         ("probe.*: {all: {max: .nan}}", ["probe.*.all.max: ", "finite"]),
         ("probe.*: {all: {max: true}}", ["probe.*.all.max: ", "(it is True)"]),
         ("probe.*: {all: {min_n: -1}}", ["probe.*.all.min_n: ", "(it is -1)"]),
-        ("probe.*: {all: {max: 2021-13-45}}", ["is no YAML: line 1", "'2021-13-45'"]),
+        ("probe.*: {all: {max: 2021-13-45}}", ["is not YAML: line 1", "'2021-13-45'"]),
         ("probe.*: {all: {max: 1}}\nprobe.*: {}", ["'probe.*' stands twice"]),
         ("- probe.*", ["valid dictionary"]),
         ("", ["valid dictionary"]),

@@ -173,7 +173,7 @@ def test_a_model_that_goes_by_length_gives_a_leak_away(
     monkeypatch.chdir(tmp_path)
     floor = ("--model", "personamem-floor", "--model_args", "policy=longest")
     leaky = lengthened(generated, tmp_path / "leaky")
-    result = invoke(leaky, *floor, "--json", "leaky.json")
+    result = invoke(leaky, *floor, "--out", "leaky.json")
     assert result.exit_code == 1, result.output
     findings = of_model(tmp_path / "leaky.json")
     assert {check: (one["value"], one["verdict"]) for check, one in findings.items()} == {
@@ -196,7 +196,7 @@ def test_a_model_that_goes_by_length_gives_a_leak_away(
 def test_the_same_model_passes_without_the_leak_in_the_setting_asked_for(generated: Path, tmp_path: Path):
     floor = ("--model", "personamem-floor", "--model_args", "policy=longest")
     more = ("--setting", "generate", "--limit", "40", "--apply_chat_template", "--metadata", "roles=no_system")
-    invoke(generated, *floor, *more, "--results", tmp_path, "--json", tmp_path / "sound.json")
+    invoke(generated, *floor, *more, "--results", tmp_path, "--out", tmp_path / "sound.json")
     findings = of_model(tmp_path / "sound.json")
     assert findings["model.no_context"]["verdict"] == "pass"
     assert findings["model.no_context"]["n"] == 40
@@ -211,7 +211,7 @@ def test_the_same_model_passes_without_the_leak_in_the_setting_asked_for(generat
 
 
 def test_without_a_model_nothing_is_said_of_one(generated: Path, tmp_path: Path):
-    invoke(generated, "--json", tmp_path / "audit.json")
+    invoke(generated, "--out", tmp_path / "audit.json")
     assert of_model(tmp_path / "audit.json") == {}
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any
+
+import pytest
 
 from personamem_builder.audit import render
 from personamem_builder.audit.audit import Audit
@@ -212,3 +215,13 @@ def test_rates_are_shown_in_per_cent_and_counts_as_they_are() -> None:
     assert shown["reader.evidence"] == ("", "", "")
     assert render.numbers(Finding("balance.letters", "32k", value=4.37e-8)) == ("4.37e-08", "", "")
     assert math.isclose(float(shown["balance.letters"][0]), 0.0417)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_a_narrow_terminal_gets_the_tables_without_limits_and_is_told(width: int) -> None:
+    wide, narrow = render.to_text(AUDIT), render.to_text(AUDIT, width)
+    assert max(map(len, narrow.splitlines())) <= width
+    said = re.findall(r"limits are left out: they need (\d+) columns", " ".join(narrow.split()))
+    assert bool(said) == any(len(line) > width for line in wide.splitlines() if "at most" in line)
+    assert all(int(needed) > width for needed in said)
+    assert render.to_text(AUDIT, 1000) == wide

@@ -297,8 +297,8 @@ def test_a_readme_of_somebody_else_is_kept_whole(manifest: Manifest) -> None:
         (r"<!-- personamem:end.*", "", "one of the two marks"),
         (r"<!-- personamem:begin.*", "", "one of the two marks"),
         (r"(<!-- personamem:end.*)", r"\1\n\n<!-- personamem:begin x -->", "several generated parts"),
-        (r"pretty_name: .*", "pretty_name: a: b", "no YAML"),
-        (r"\A---\n(?s:.*?)\n---\n", "---\n- a\n---\n", "no YAML mapping"),
+        (r"pretty_name: .*", "pretty_name: a: b", "not YAML"),
+        (r"\A---\n(?s:.*?)\n---\n", "---\n- a\n---\n", "not a YAML mapping"),
     ],
 )
 def test_a_damaged_card_is_not_guessed_at(manifest: Manifest, old: str, new: str, message: str) -> None:

@@ -264,17 +264,17 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, name: str) -> 
     folder, out = small(tmp_path / "d"), tmp_path / "out"
     out.mkdir()
     (out / name).write_text("mine")
-    with pytest.raises(UserError, match=f"out holds something else .*: {name}"):
+    with pytest.raises(UserError, match=f"out holds something other .*: {name}"):
         export_release(folder, out)
     assert names(out) == [name]
 
 
 def test_the_dataset_folder_itself_and_a_file_are_refused(tmp_path: Path) -> None:
     folder = small(tmp_path / "d")
-    with pytest.raises(UserError, match="holds something else"):
+    with pytest.raises(UserError, match="holds something other"):
         export_release(folder, folder)
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="exists and is no folder"):
+    with pytest.raises(UserError, match="exists and is not a folder"):
         export_release(folder, tmp_path / "file")
 
 

@@ -588,7 +588,7 @@ def test_a_folder_that_is_no_run(tmp_path: Path, there: bool) -> None:
         folder.mkdir()
     with pytest.raises(UserError) as raised:
         build(RunStore(folder), tmp_path / "personamem")
-    assert raised.value.message == f"{folder} is no run"
+    assert raised.value.message == f"{folder} is not a run"
     assert not (tmp_path / "personamem").exists()
 
 

@@ -203,7 +203,7 @@ def test_a_split_that_there_is_not() -> None:
     ("content", "message"),
     [
         (None, "absent.yaml: No such file"),
-        ("seed: [", "is no YAML"),
+        ("seed: [", "is not YAML"),
         ("topics: [writing, coding, cookery]", "there is no bank 'cookery'"),
         ("topics: [writing]\nusers: 3", "unknown key 'users'"),
     ],
@@ -246,8 +246,8 @@ def test_the_seed_of_metadata_takes_the_place_of_the_configurations_own() -> Non
     ("metadata", "message"),
     [
         ({"config": str(TINY), "data": "personamem"}, "has both config=.* and data=personamem"),
-        ({"config": 7}, "config=7 is no path"),
-        ({"config": ""}, "config='' is no path"),
+        ({"config": 7}, "config=7 is not a path"),
+        ({"config": ""}, "config='' is not a path"),
         *(({"config": str(TINY), "seed": seed}, "is not a whole number") for seed in ("7", "x", 7.0, True, [7])),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_folder_that_is_in_use_is_left_alone(tmp_path: Path, dataset_folder: P
     (tmp_path / "study").mkdir()
     (tmp_path / "study" / "annotations_ann.json").write_text("{}")
 
-    fails(run(dataset_folder, "--out", tmp_path / "study"), f"{tmp_path / 'study'} is there already")
+    fails(run(dataset_folder, "--out", tmp_path / "study"), f"{tmp_path / 'study'} already exists")
 
     assert list(files_of(tmp_path)) == ["study/annotations_ann.json"]
 
@@ -111,7 +111,7 @@ def test_the_same_command_draws_the_same_and_leaves_a_file_alone(tmp_path: Path,
         assert draw(dataset_folder, tmp_path / "results", tmp_path / name, "--sample", 5, "--seed", seed).exit_code == 0
     one, two, other = ((tmp_path / name).read_bytes() for name in ("one", "two", "other"))
     assert one == two != other
-    fails(draw(dataset_folder, tmp_path / "results", tmp_path / "one"), f"{tmp_path / 'one'} is there already")
+    fails(draw(dataset_folder, tmp_path / "results", tmp_path / "one"), f"{tmp_path / 'one'} already exists")
     assert (tmp_path / "one").read_bytes() == one
 
 

@@ -84,13 +84,13 @@ def test_more_sessions_than_there_are(run: Run) -> None:
     ("flags", "message", "hint"),
     [
         (["--split", "64k"], "there is no split '64k'; the splits are 32k, 128k, 1M", "or give --n-blocks"),
-        (["--n-blocks", "0"], "--n-blocks '0' is no number of sessions", "write 15, or a range such as 1-10"),
-        (["--n-blocks", "9-2"], "--n-blocks '9-2' is no number of sessions", "write 15, or a range such as 1-10"),
-        (["--n-blocks", "many"], "--n-blocks 'many' is no number of sessions", "write 15, or a range"),
+        (["--n-blocks", "0"], "--n-blocks '0' is not a number of sessions", "write 15, or a range such as 1-10"),
+        (["--n-blocks", "9-2"], "--n-blocks '9-2' is not a number of sessions", "write 15, or a range such as 1-10"),
+        (["--n-blocks", "many"], "--n-blocks 'many' is not a number of sessions", "write 15, or a range"),
         (["--n-blocks", "4", "--max-tokens", "900"], "the split 4blocks has no room for one session", "raise --max"),
         (["--max-tokens", "9000"], "--max-tokens goes with --n-blocks", "give both, or a --split"),
         (["--n-blocks", "1-3", "--max-tokens", "9000"], "--max-tokens cannot go with a range", "give one number"),
-        (["--n-blocks", "3", "--split", "32k"], "--split and --n-blocks exclude each other", "leave one"),
+        (["--n-blocks", "3", "--split", "32k"], "--split and --n-blocks cannot be used together", "leave one"),
         (["--split", "128k"], "persona 0 cannot fill the split 128k: its 16 sessions (of at most 20)", "raise `fi"),
         ([], "persona 0 cannot fill the split 1M", "raise `fillers`"),
     ],
@@ -121,7 +121,7 @@ def test_what_is_no_number(run: Run, flag: str, value: str) -> None:
 def test_what_is_no_run(run: Run) -> None:
     Path("empty").mkdir()
     for name in ("empty", "absent"):
-        fails(run("assemble", name, "--split", "32k"), f"{name} is no run", "make one: personamem generate")
+        fails(run("assemble", name, "--split", "32k"), f"{name} is not a run", "make one: personamem generate")
     assert list(Path("empty").iterdir()) == []
 
 

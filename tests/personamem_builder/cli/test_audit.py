@@ -127,7 +127,7 @@ def test_files_of_a_release(run: Run, excerpt: Path) -> None:
         (["personamem", "--gates", "absent.yaml"], "absent.yaml: No such file", "see "),
         (["personamem", "--gates", "broken.yaml"], "broken.yaml: unknown key 'probe.*.every'", "see "),
         (["personamem", "--other-seed", "absent"], "absent does not exist", "give a dataset folder, a run, "),
-        (["personamem", "--json", "no/where.json"], "no/where.json cannot be written: there is no folder no", "make"),
+        (["personamem", "--out", "no/where.json"], "no/where.json cannot be written: there is no folder no", "make"),
         (["personamem", "--html", "no/where.html"], "no/where.html cannot be written: there is no folder no", "make"),
         (["personamem", "--export-hard", "no/hard.json"], "no/hard.json cannot be written: there is no folder", "make"),
     ],
@@ -144,7 +144,7 @@ def test_what_cannot_be_done_is_said_at_once(run: Run, arguments: list[str], mes
 
 @pytest.mark.parametrize(("gates", "code"), [("strict.yaml", 1), ("lenient.yaml", 0)])
 def test_json_and_html_hold_every_finding_whether_or_not_limits_are_met(run: Run, gates: str, code: int) -> None:
-    files = ("--json", "audit.json", "--html", "audit.html")
+    files = ("--out", "audit.json", "--html", "audit.html")
     outcome = run("audit", "personamem", "--split", "12blocks", *files, "--gates", gates)
     assert outcome.exit_code == code
     assert outcome.err.startswith("wrote audit.json\nwrote audit.html\n")
@@ -160,7 +160,15 @@ def test_json_and_html_hold_every_finding_whether_or_not_limits_are_met(run: Run
     assert not list(Path().glob(".*"))
 
 
-@pytest.mark.parametrize("flag", ["--json", "--html"])
+def test_json_is_printed_in_place_of_the_text(run: Run) -> None:
+    outcome = run(
+        "audit", "personamem", "--split", "12blocks", "--gates", "lenient.yaml", "--json", "--out", "same.json"
+    )
+    assert json.loads(outcome.out) == json.loads(Path("same.json").read_text(encoding="utf-8"))
+    assert "next: personamem audit personamem --html audit.html" in outcome.err
+
+
+@pytest.mark.parametrize("flag", ["--out", "--html"])
 def test_a_file_that_cannot_be_written_whole_is_left_as_it_was(
     run: Run, monkeypatch: pytest.MonkeyPatch, flag: str
 ) -> None:
@@ -205,7 +213,7 @@ def test_every_flag_can_be_set_in_the_environment(run: Run, monkeypatch: pytest.
     for name, value in (
         ("SPLIT", "12blocks"),
         ("GATES", "lenient.yaml"),
-        ("JSON", "audit.json"),
+        ("OUT", "audit.json"),
         ("HTML", "audit.html"),
     ):
         monkeypatch.setenv(f"PERSONAMEM_AUDIT_{name}", value)

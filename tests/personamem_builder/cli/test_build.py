@@ -107,7 +107,7 @@ def test_a_split_that_was_not_assembled(run: Run) -> None:
 def test_a_run_without_splits_and_what_is_no_run(run: Run) -> None:
     shutil.rmtree("tiny/splits")
     fails(run("tiny"), "tiny has no splits", "make some: personamem assemble tiny")
-    fails(run("absent"), "absent is no run", "make one: personamem generate")
+    fails(run("absent"), "absent is not a run", "make one: personamem generate")
     assert not Path("personamem").exists()
 
 

@@ -42,7 +42,7 @@ def test_the_folder_is_personamem_unless_told_otherwise(
     shutil.copytree(dataset_folder, "personamem")
     assert run("--out", "a", "--split", "32k").exit_code == 0
     shutil.rmtree("personamem")
-    assert run("--out", "b").err.startswith("error: no data: ")
+    assert run("--out", "b").err.startswith("error: no dataset: ")
     monkeypatch.setenv("PERSONAMEM_DATA", str(dataset_folder))
     assert run("--out", "b").exit_code == 0
     assert contents(Path("a")) == contents(Path("b"))
@@ -71,7 +71,7 @@ def test_a_split_that_is_not_there_is_an_error(run: Run, dataset_folder: Path) -
 
 def test_the_folder_of_the_dataset_is_not_written_into(run: Run, dataset_folder: Path) -> None:
     before = contents(dataset_folder)
-    fails(run(dataset_folder, "--out", dataset_folder), f"{dataset_folder} holds something else", "choose another")
+    fails(run(dataset_folder, "--out", dataset_folder), f"{dataset_folder} holds something other", "choose another")
     assert list(Path().iterdir()) == []
     assert contents(dataset_folder) == before
 

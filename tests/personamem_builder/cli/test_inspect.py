@@ -12,6 +12,7 @@ from command_line import Run, fails, personamem, started, typed
 from small_runs import contents
 
 from personamem_builder.dataset.load import iter_examples
+from personamem_builder.schema import SHORT_TYPES
 
 
 @pytest.fixture(scope="module")
@@ -65,18 +66,22 @@ def test_without_a_question_it_lists_some_and_says_what_to_type_next(
 ) -> None:
     outcome = run(generated)
     lines = outcome.out.splitlines()
-    assert len(lines) == 20
-    pattern = rf"{row['question_id']} +{row['question_type']} +{row['topic']} +\d+ sessions?, [\d,]+ tokens \(.*%.*\)"
-    assert re.fullmatch(pattern, lines[0])
-    assert outcome.err == f"next: personamem inspect {generated} --split 32k --question {row['question_id']}\n"
-    following = typed(outcome.err)
+    assert lines[0].split()[:3] == ["question", "type", "topic"]
+    assert len(lines) == 2 + 20
+    assert max(map(len, lines)) <= 80
+    short = SHORT_TYPES[row["question_type"]]
+    assert re.fullmatch(rf"{row['question_id']} +{short} +{row['topic']} +\d+ +[\d,]+ +\d+%", lines[2])
+    cut, following = outcome.err.splitlines()
+    assert re.fullmatch(r"note: the first 20 of \d+ questions", cut)
+    assert following == f"next: personamem inspect {generated} --split 32k --question {row['question_id']}"
+    following = typed(following)
     assert following.exit_code == 0
     assert following.out.startswith(f"question  {row['question_id']} (32k)\n")
 
 
 def test_the_official_data_is_shown_too(run: Run, dataset_folder: Path) -> None:
     shutil.copytree(dataset_folder, "personamem")
-    question = run().out.split()[0]
+    question = run().out.splitlines()[2].split()[0]
     outcome = run("--question", question)
     assert outcome.exit_code == 0
     assert "evidence  none is recorded in this dataset\n" in outcome.out
@@ -96,7 +101,7 @@ def test_every_flag_can_be_set_in_the_environment(
     ("arguments", "message", "hint"),
     [
         (["--split", "1M"], "{} has no split '1M', it has 32k", "choose one of these"),
-        (["--question", "abc"], "'abc' is no id of a question in 32k", "give an id, or the first 6 characters"),
+        (["--question", "abc"], "'abc' is not the id of a question in 32k", "give an id, or the first 6 characters"),
         (["--question", "abcdefg"], "{}: no id begins with 'abcdefg'", "list ids of 32k: leave --question out"),
     ],
 )
@@ -108,14 +113,14 @@ def test_what_is_not_there_is_an_error(
 
 def test_a_folder_that_is_no_dataset_is_an_error(run: Run) -> None:
     fails(run("nowhere"), "nowhere is not a personamem dataset folder", "make one: personamem ")
-    fails(run(), "no data: ", "make one: personamem ")
+    fails(run(), "no dataset: ", "name one, or make one: personamem ")
 
 
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--format", "string"], "--format needs --question"),
-        (["--format", "string", "--question", "x", "--full"], "--format and --full exclude each other"),
+        (["--format", "string", "--question", "x", "--full"], "--format and --full cannot be used together"),
         (["--format", "yaml", "--question", "x"], "'yaml' is not one of"),
         (["--questions", "x"], "No such option"),
     ],

@@ -27,7 +27,7 @@ from generation.store import RunStore
 from personamem_builder.cli import _COMMANDS
 
 ROOT = Path(__file__).parents[3]
-KEPT = "interrupted: what was finished is kept in run; the same command goes on from there\n"
+KEPT = "interrupted: what was finished is kept in run; rerun the command to resume\n"
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends POSIX signals")
 

@@ -137,7 +137,7 @@ def test_two_systems_are_compared_in_pairs(generated: Path, tmp_path: Path) -> N
         (("--system", "bm52"), "there is no memory system 'bm52'"),
         (("--system", "small_memories:WithoutSearch"), "has no method search"),
         (("--k", "0"), "k=0: a memory system is asked for one memory or more"),
-        (("--set", "unit"), "--set unit is no setting"),
+        (("--set", "unit"), "--set unit is not a setting"),
         (("--set", "unit=word"), "unit=word: there is no such unit"),
         (("--set", "size=3"), "bm25 has no setting size"),
         (("--k", "-3"), "k=-3: a memory system is asked for one memory or more"),
@@ -145,7 +145,7 @@ def test_two_systems_are_compared_in_pairs(generated: Path, tmp_path: Path) -> N
         (("--timeout", "0"), "a system needs time"),
         (("--timeout", "nan"), "a system needs time"),
         (("--timeout", "1e300"), "not more than 1e+06 seconds"),
-        (("--set", "unit=" + "9" * 5000), "--set unit is no YAML: line 1, column 1: "),
+        (("--set", "unit=" + "9" * 5000), "--set unit is not YAML: line 1, column 1: "),
         (("--set", "unit=2021-13-45"), "'2021-13-45' is no timestamp"),
         (("--set", "unit=" + "[" * 3000), "--set unit"),
         (("--system", "full", "--out", "out"), "full is a control whose results cannot be kept"),
@@ -185,7 +185,7 @@ def test_a_run_with_failures_fails_and_the_same_command_mends_it(generated: Path
         assert (found["failed_sessions"] > 0) == (broken != "search")
         assert f"failed at {found['failed_queries']} queries and {found['failed_sessions']} sessions" in outcome.err
         assert "the server is down" in outcome.err
-        assert "the same command goes on" in outcome.err
+        assert "rerun the command to resume" in outcome.err
     small_memories.BROKEN.clear()
     outcome = run(generated, "small_memories:Flaky", "--out", tmp_path / "out", "--json")
     assert outcome.exit_code == 0, outcome.err
@@ -218,7 +218,7 @@ def test_what_a_control_shows_can_be_kept_and_compared(generated: Path, tmp_path
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("store.json", lambda text: "{", "store.json is no JSON"),
+        ("store.json", lambda text: "{", "store.json is not JSON"),
         ("store.json", lambda text: text.replace('"k": 5', '"k": "5"'), "store.json: k: "),
         ("store.json", lambda text: text.replace('"split": "32k"', '"split": 3'), "store.json: split: "),
         ("store.json", lambda text: "[" * 100_000, "store.json: lists and mappings are nested deeper"),
@@ -227,7 +227,7 @@ def test_what_a_control_shows_can_be_kept_and_compared(generated: Path, tmp_path
         ("questions.jsonl", lambda text: text.replace('"error":""', '"error":null', 1), "line 1: error: "),
         ("questions.jsonl", lambda text: text.replace('"tokens":', '"tokens":-', 1), "line 1: tokens: "),
         ("sessions.jsonl", lambda text: text.replace('"seconds":', '"second":', 1), "line 1: seconds: "),
-        ("sessions.jsonl", lambda text: '{"usage": ' + "9" * 5000 + "}\n", "line 1 is no JSON"),
+        ("sessions.jsonl", lambda text: '{"usage": ' + "9" * 5000 + "}\n", "line 1 is not JSON"),
     ],
 )  # fmt: skip
 def test_damaged_results_are_named_by_file_line_and_key(

@@ -50,12 +50,14 @@ def test_a_cluster_elsewhere_has_its_own_number_of_processes() -> None:
 def test_what_is_no_address_of_a_cluster_is_an_error(address: str) -> None:
     outcome = personamem("assemble", f"--ray={address}", "runs/full")
     fails(
-        outcome, f"--ray {address}: that is no address of a Ray cluster", "give auto or host:port; without an address"
+        outcome,
+        f"--ray {address}: that is not an address of a Ray cluster",
+        "give auto or host:port; without an address",
     )
 
 
 def test_a_run_after_the_option_is_not_taken_for_an_address_silently() -> None:
-    fails(personamem("assemble", "--ray", "runs/full"), "--ray runs/full: that is no address of a Ray cluster")
+    fails(personamem("assemble", "--ray", "runs/full"), "--ray runs/full: that is not an address of a Ray cluster")
 
 
 def test_a_cluster_without_ray_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

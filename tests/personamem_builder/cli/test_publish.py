@@ -202,7 +202,7 @@ def test_without_an_audit_that_passed_it_is_refused_or_says_so(
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not JSON"),
         ("[" * 100_000, "nested deeper than the limit"),
         ("[]", "audit.json: "),
         ("{}", "digest: Field required; splits: Field required"),
@@ -247,7 +247,7 @@ def test_a_digest_that_is_not_that_of_the_data_is_refused(run: Here, first: Path
 
 @pytest.mark.parametrize("tag", ["1.0.0", "v1.0", "latest", "v01.0.0"])
 def test_a_tag_is_a_version(run: Here, first: Path, tag: str) -> None:
-    fails(run("publish", first, REPO, "--tag", tag), f"{tag!r} is no tag of a version", "--tag v1.0.0")
+    fails(run("publish", first, REPO, "--tag", tag), f"{tag!r} is not a version tag", "--tag v1.0.0")
 
 
 def test_no_licence_is_refused(run: Here, first: Path) -> None:

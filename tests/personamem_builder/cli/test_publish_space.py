@@ -45,7 +45,7 @@ def made(generated: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, choose, contexts in (("first", right, 2), ("second", right_half_the_time, 1)):
         write_results(folder / f"{name}-results", generated, "org/model", choose)
         arguments = ("--results", folder / f"{name}-results", "--data", generated, "--contexts", contexts)
-        done = personamem("space", folder / name, *arguments)
+        done = personamem("space", "--out", folder / name, *arguments)
         assert done.exit_code == 0, done.err
     return folder
 
@@ -121,7 +121,7 @@ def test_a_folder_with_a_secret_is_refused(publish, hub, made, generated, tmp_pa
     folder = tmp_path / "results"
     path = write_results(folder, generated, f"model?key={key}", right)
     assert key in path.read_text()
-    personamem("space", tmp_path / "out", "--results", folder, "--data", generated)
+    personamem("space", "--out", tmp_path / "out", "--results", folder, "--data", generated)
     outcome = publish(tmp_path / "out")
     fails(outcome, f"{tmp_path / 'out'} cannot be published: a secret: index.html, line ", "take it out")
     assert "Anthropic key sk-a… (39 characters)" in outcome.err
@@ -130,7 +130,9 @@ def test_a_folder_with_a_secret_is_refused(publish, hub, made, generated, tmp_pa
 
 
 def test_a_folder_that_is_no_space_or_was_changed_is_refused(publish, hub, first, tmp_path):
-    fails(publish(tmp_path), f"{tmp_path} is no Space: it has no space.json", "make one: personamem space OUT")
+    fails(
+        publish(tmp_path), f"{tmp_path} is not a Space: it has no space.json", "make one: personamem space --out FOLDER"
+    )
     page = first / "index.html"
     page.write_text(page.read_text().replace("100.0", "200.0"))
     fails(publish(first), f"{first}: index.html is not as it was written", "make it again: personamem space")

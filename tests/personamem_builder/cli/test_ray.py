@@ -71,7 +71,7 @@ def test_ctrl_c_ends_the_command_and_its_cluster_and_keeps_what_was_finished(tin
 
 def interrupted(outcome: Outcome, number: signal.Signals) -> None:
     assert outcome.exit_code == 128 + number
-    assert outcome.err.startswith("interrupted: what was finished is kept in run; the same command goes on")
+    assert outcome.err.startswith("interrupted: what was finished is kept in run; rerun the command to resume")
     assert outcome.err.count("\n") == 1
     assert outcome.out == ""
 
@@ -99,7 +99,7 @@ def test_assemble_build_and_audit_on_a_cluster_give_the_same_bytes(
             assert outcome.exit_code == 0, outcome.err
     assert contents(tmp_path / "alone") == contents(tmp_path / "cluster"), "with what the audit found"
     made, found = tmp_path / "cluster/personamem", tmp_path / "found.json"
-    outcome = personamem("audit", made, "--json", found, "--ray", cluster.address)
+    outcome = personamem("audit", made, "--out", found, "--ray", cluster.address)
     assert outcome.exit_code in (0, 1), "so small a benchmark misses limits"
     assert json.loads(found.read_text()) == json.loads((made / "audit.json").read_text())
 

@@ -119,7 +119,7 @@ def test_the_no_context_filter(run: Run, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (["absent"], "absent is no run", "make one: personamem generate"),
+        (["absent"], "absent is not a run", "make one: personamem generate"),
         (["run", "--gates", "absent.yaml"], "absent.yaml: No such file", "see "),
         (["run", "--backend", "parrot"], "there is no backend 'parrot'", "give one of openai:MODEL"),
         (["run", "--backend", "sessions=offline"], "--backend sessions=offline: only questions are rewritten", "leave"),

@@ -215,7 +215,9 @@ def test_without_a_topic_or_a_question_it_says_so(run: Run, folder: Path) -> Non
 
 
 def test_a_folder_without_a_run_is_an_error(run: Run, tmp_path: Path) -> None:
-    fails(run(tmp_path / "nowhere", "--topic", "writing"), f"{tmp_path / 'nowhere'} is no run", "make one: personamem")
+    fails(
+        run(tmp_path / "nowhere", "--topic", "writing"), f"{tmp_path / 'nowhere'} is not a run", "make one: personamem"
+    )
 
 
 def test_another_ending_is_an_error(run: Run, folder: Path) -> None:

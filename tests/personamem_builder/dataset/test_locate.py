@@ -89,7 +89,7 @@ def test_a_dataset_of_a_newer_personamem(tmp_path: Path) -> None:
     folder = manifest_folder(tmp_path / "newer", schema_version=2)
     with pytest.raises(UserError) as raised:
         resolve_data(folder)
-    assert raised.value.message == f"{folder} has schema version 2, this personamem reads up to 1"
+    assert raised.value.message == f"{folder} has schema version 2, this version of personamem reads up to 1"
     assert "newer personamem" in raised.value.hint
 
 

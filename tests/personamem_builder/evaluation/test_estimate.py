@@ -279,8 +279,8 @@ def test_a_configuration_that_does_not_tell(changes: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message", "hint"),
     [
-        (("--price", "2.5"), "--price '2.5' is no price", "give dollars for a million tokens"),
-        (("--price", "1,-2"), "--price '1,-2' is no price", None),
+        (("--price", "2.5"), "--price '2.5' is not a price", "give dollars for a million tokens"),
+        (("--price", "1,-2"), "--price '1,-2' is not a price", None),
         (("--tasks", "personamem_32k"), "personamem_32k needs log-likelihoods", "use --tasks personamem_32k_generate"),
         (("--tasks", f"{TASKS},{OTHER}"), f"--estimate is for personamem tasks, not for {OTHER}", None),
         (("--model", "personamem-floor"), "--estimate: personamem-floor asks no model", None),

@@ -229,10 +229,10 @@ def test_prompts_of_other_memories_are_others(generated: Path) -> None:
     ("metadata", "message"),
     [
         ({"memory": "half"}, "memory=half: no such value"),
-        ({"memory": 7}, "memory=7 is no name"),
+        ({"memory": 7}, "memory=7 is not a name"),
         ({"memory": "bm25", "k": 0}, "one memory or more"),
         ({"memory": "bm25", "k": "5"}, "one memory or more"),
-        ({"memory": "bm25", "settings": "unit=session"}, "are no settings"),
+        ({"memory": "bm25", "settings": "unit=session"}, "are not settings"),
         ({"memory": "bm25", "settings": {"unit": "word"}}, "unit=word"),
         ({"memory": "small_memories:WithoutSearch"}, "has no method search"),
         ({"memory": "persona", "k": 5}, "k=… has no meaning with memory=persona"),

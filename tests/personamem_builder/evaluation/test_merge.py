@@ -254,7 +254,7 @@ def test_a_part_with_failed_questions_stays_one_until_they_are_asked_again() -> 
         run_lm_eval([*arguments, "--output_path", str(WHOLE)])
     ended = personamem("merge", PARTS, "--out", MERGED)
     assert ended.exit_code == 1
-    assert "error: 2 of 41 questions got no answer, and count in no score: part 2/2\n" in ended.err
+    assert "error: 2 of 41 questions got no answer and count towards no score: part 2/2\n" in ended.err
     assert results_in(MERGED)["results"] == results_in(WHOLE)["results"]
     assert answers_in(MERGED) == answers_in(WHOLE)
     # The same command asks just these again; its newer results count.
@@ -281,7 +281,7 @@ def test_missing_parts_are_named() -> None:
 
 def test_a_part_that_is_there_twice_is_an_overlap(parts: None) -> None:
     shutil.copytree(PARTS / "part-2-of-3", PARTS / "again")
-    with pytest.raises(UserError, match=r"^parts are there more than once: 2/3 in \S*again\S+ and \S*part-2-of-3"):
+    with pytest.raises(UserError, match=r"^some parts appear more than once: 2/3 in \S*again\S+ and \S*part-2-of-3"):
         merge()
 
 
@@ -372,7 +372,7 @@ def test_answers_that_are_not_those_of_the_part_are_refused(lines: str, parts: N
     expected = {
         "lost": r"results_\S+: \d+ answers to \d+ questions of personamem_32k",
         "of another part": "as part 2/3 does",
-        "twice": "is there twice",
+        "twice": "appears twice",
     }
     with pytest.raises(UserError, match=expected[lines]) as caught:
         merge()
@@ -397,7 +397,7 @@ def test_whole_runs_are_no_parts() -> None:
     run_lm_eval([*FLOOR, "--output_path", str(WHOLE)])
     fails(personamem("merge", WHOLE), f"{WHOLE}: no parts of a run")
     (path,) = WHOLE.rglob("results_*.json")
-    fails(personamem("merge", path), f"{path} is no part of a run", "leave it out")
+    fails(personamem("merge", path), f"{path} is not part of a run", "leave it out")
 
 
 def test_a_folder_that_cannot_be_written_to_is_an_error(parts: None) -> None:
@@ -426,7 +426,7 @@ def test_the_same_parts_give_the_same_bytes_and_merge_again_beside_their_whole(p
     written = [path.read_bytes() for path in merge_parts([PARTS], PARTS / "whole").written]
     again = merge_parts([PARTS], PARTS / "whole")
     assert [path.read_bytes() for path in again.written] == written
-    assert [note for note in again.notes if "is no part of a run" in note]
+    assert [note for note in again.notes if "is not part of a run" in note]
 
 
 def test_an_output_file_of_a_part_lies_in_the_folder_of_the_part() -> None:

@@ -475,7 +475,7 @@ def test_out_of_memory_halves_the_pack_once(
 
 @pytest.mark.parametrize("pack", [0, -1, "many"])
 def test_a_pack_that_is_no_number_of_tokens_is_refused(llama: Any, tokenizer: Any, pack: Any) -> None:
-    with pytest.raises(UserError, match=f"pack={pack} is no number of tokens"):
+    with pytest.raises(UserError, match=f"pack={pack} is not a number of tokens"):
         ours(llama, tokenizer, pack=pack)
 
 

@@ -58,6 +58,25 @@ def test_results_and_predictions_lie_side_by_side_in_a_folder_named_after_the_mo
     assert len({name.partition("_")[2].rpartition(".")[0] for name in names}) == 1
 
 
+def test_the_folder_of_a_local_model_has_the_last_part_of_its_path_and_the_results_the_whole() -> None:
+    (path,) = run_lm_eval(
+        ["--tasks", "personamem_32k", "--model", "dummy", "--model_args", "pretrained=/home/me/models/mine"]
+    )
+    assert path.parent == Path("results/mine")
+    (results,) = path.parent.glob("results_*.json")
+    assert json.loads(results.read_text(encoding="utf-8"))["model_name"] == "/home/me/models/mine"
+
+
+def test_lm_eval_says_what_it_has_to_say_of_the_arguments_once(caplog: pytest.LogCaptureFixture) -> None:
+    floor("personamem_32k", "longest", "--limit", "2")
+    assert sum("--limit" in record.getMessage() for record in caplog.records) == 1
+
+
+def test_git_says_nothing_where_there_is_no_repository(capfd: pytest.CaptureFixture[str]) -> None:
+    floor("personamem_32k", "longest")
+    assert "fatal" not in capfd.readouterr().err
+
+
 def test_a_prediction_row_holds_what_a_report_needs_and_no_prompt() -> None:
     rows, results = floor("personamem_32k", "longest")
     examples = {row["question_id"]: row for row in iter_examples("32k")}
@@ -270,7 +289,7 @@ def test_a_misspelt_task_is_an_error_that_names_those_like_it(name: str, near: s
 @pytest.mark.parametrize("tasks", ["[1]", "[[personamem_32k]]", "{a: b}", "3"])
 def test_tasks_of_another_type_are_an_error(tasks: str) -> None:
     Path("config.yaml").write_text(f"model: dummy\ntasks: {tasks}\n", encoding="utf-8")
-    with pytest.raises(UserError, match="is no name of a task"):
+    with pytest.raises(UserError, match="is not the name of a task"):
         run_lm_eval(["--config", "config.yaml"])
 
 

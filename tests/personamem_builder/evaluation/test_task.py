@@ -320,10 +320,10 @@ def test_a_faulty_instruction_is_one_clear_error(tmp_path: Path, task: str, text
     ("metadata", "said"),
     [
         ({"instruction": "nowhere.txt"}, "nowhere.txt"),
-        ({"instruction": 3}, "--metadata instruction=3 is no path"),
+        ({"instruction": 3}, "--metadata instruction=3 is not a path"),
         ({"explain": "yes"}, "explain='yes' is neither true nor false"),
         ({"explain": True, "instruction": "x"}, "both explain and instruction"),
-        ({"split": 32}, "--metadata split=32 is no name of a split"),
+        ({"split": 32}, "--metadata split=32 is not the name of a split"),
     ],
 )
 def test_faulty_words_about_the_prompt_are_one_clear_error(metadata: dict[str, Any], said: str) -> None:
@@ -395,7 +395,7 @@ def test_ids_that_the_data_lack_are_an_error_before_the_first_request(tmp_path: 
 
 @pytest.mark.parametrize("value", ["", 7, ["q1"]])
 def test_a_subset_is_a_path(value: Any) -> None:
-    with pytest.raises(UserError, match=r"--metadata subset=.* is no path"):
+    with pytest.raises(UserError, match=r"--metadata subset=.* is not a path"):
         run(WordLM(), metadata={"subset": value})
 
 

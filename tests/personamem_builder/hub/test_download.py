@@ -83,7 +83,7 @@ def test_a_corrupted_file_is_refused_and_not_used_again(
         with pytest.raises(UserError) as raised:
             client.call(download_dataset, OURS, "v1.0.0", ["32k"])
         assert f"{name} is not what its manifest says" in raised.value.message
-        assert "run the same command again" in raised.value.hint
+        assert "rerun the command" in raised.value.hint
         assert name in hub.fetched()
     hub.corrupt.clear()
     folder = client.call(download_dataset, OURS, "v1.0.0", ["32k"])

@@ -142,7 +142,7 @@ def test_the_key_goes_where_it_is_due_and_nowhere_else(
 @pytest.mark.parametrize(
     ("url", "settings", "message"),
     [
-        ("ftp://a", {}, "no address of a memory server"),
+        ("ftp://a", {}, "not an address of a memory server"),
         ("http://me:s3cret@127.0.0.1:1", {}, "has credentials in it"),
         ("http://127.0.0.1:1", {"auth": "Basic"}, "auth=Basic: there is no such way"),
         ("http://127.0.0.1:1", {"timeout": 0}, "timeout=0"),
@@ -176,10 +176,10 @@ ADDED = {"success": True}
         ("search", {"data": [{"id": "1"}]}, r"not as it should be: data\.0\.content"),
         ("search", {"data": [{"content": ["x"]}]}, r"data\.0\.content"),
         ("search", [], "not as it should be: the whole"),
-        ("search", b"<h1>Sorry</h1>", "no JSON"),
-        ("search", b"\xff\xfe", "no JSON"),
-        ("search", b"", "no JSON but application/json: nothing"),
-        ("search", b"[" * 100_000, "no JSON"),
+        ("search", b"<h1>Sorry</h1>", "not JSON"),
+        ("search", b"\xff\xfe", "not JSON"),
+        ("search", b"", "not JSON but application/json: nothing"),
+        ("search", b"[" * 100_000, "not JSON"),
     ],
 )
 def test_a_reply_that_breaks_the_contract_is_named(arena: LoopbackArena, name: str, reply: Any, message: str) -> None:

@@ -47,7 +47,7 @@ def test_no_text_has_more_tokens_than_the_budget(text: str, budget: int) -> None
 
 @pytest.mark.parametrize("budget", [0, -1, True, 1.5, "2000", 10**12])
 def test_what_is_no_budget(budget: Any) -> None:
-    with pytest.raises(UserError, match="is no budget"):
+    with pytest.raises(UserError, match="is not a budget"):
         check_budget(budget)
 
 

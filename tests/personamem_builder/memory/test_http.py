@@ -156,13 +156,13 @@ BOMB = gzip.compress(b'{"version": 1, "memories": [{"text": "' + b"x" * LIMIT)
 FAULTS: dict[str, tuple[dict[str, Any] | Raw, str]] = {
     "HTML": (
         raw("<!doctype html><p>Sign in", content_type="text/html"),
-        "no JSON but text/html: '<!doctype html><p>Sign",
+        "not JSON but text/html: '<!doctype html><p>Sign",
     ),
-    "nothing": (raw(""), "no JSON but application/json: nothing"),
-    "no UTF-8": (raw(b'{"version": 1, "memories": "\xff"}'), "no JSON"),
+    "nothing": (raw(""), "not JSON but application/json: nothing"),
+    "no UTF-8": (raw(b'{"version": 1, "memories": "\xff"}'), "not JSON"),
     "a list": (raw("[]"), "the whole"),
-    "brackets without end": (raw("[" * 200_000), "no JSON"),
-    "lists without end": (raw("[" + "[]," * 1_000_000 + "[]]"), "no JSON"),
+    "brackets without end": (raw("[" * 200_000), "not JSON"),
+    "lists without end": (raw("[" + "[]," * 1_000_000 + "[]]"), "not JSON"),
     "no memories": ({}, "memories: Field required"),
     "a text for memories": ({"memories": "a dog"}, "memories: Input should be a valid list"),
     "texts for memories": ({"memories": ["a dog"]}, r"memories\.0"),
@@ -244,7 +244,7 @@ def test_a_host_that_cannot_be() -> None:
     ],
 )
 def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(UserError, match="no address of a memory server"):
+    with pytest.raises(UserError, match="not an address of a memory server"):
         HttpMemory(url)
 
 

@@ -219,7 +219,7 @@ def test_a_folder_of_its_own_that_goes_with_it(models: Models, tmp_path: Path) -
 
 @needs_mem0
 def test_an_embedding_model_that_is_not_there(models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match="the embedding model e cannot be had"):
+    with pytest.raises(UserError, match="the embedding model e is not available"):
         Mem0("m", models.url, embedder="e", embedder_url="http://127.0.0.1:9")
 
 

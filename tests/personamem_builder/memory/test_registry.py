@@ -49,7 +49,7 @@ class _EntryPoints(list[EntryPoint]):
         ("small_memories:", "there is no memory system", "module:Class"),
         ("no_such_module:Thing", "there is no module no_such_module", "PYTHONPATH"),
         ("small_memories:Thing", "small_memories has no Thing", "name of the class"),
-        ("small_memories:CALLS", "is no class", "name a class"),
+        ("small_memories:CALLS", "is not a class", "name a class"),
         ("small_memories:WithoutSearch", "has no method search", "search(query, k)"),
         ("small_memories:OtherArguments", "its method search takes other arguments", "search(query, k)"),
     ],

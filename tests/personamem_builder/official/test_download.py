@@ -229,7 +229,7 @@ def test_a_download_that_breaks_off_can_be_run_again(hub: LoopbackHub, client: H
     hub.reset({FIRST: {OFFICIAL_REVISION: files}}).cut["shared_contexts_1M.jsonl"] = 100
     error = refused(client, download_release, ["1M"])
     assert f"cannot download dataset {FIRST} from {hub.url}" in error.message
-    assert "run the same command again" in error.hint
+    assert "rerun the command" in error.hint
 
     hub.cut.clear()
     hub.requests.clear()

@@ -320,7 +320,7 @@ def as_text(made: Made, message: Row) -> Row:
     [
         (lambda made, item: item["conversation"].append(as_shown(made.target(item))), "the target itself"),
         (lambda made, item: item["conversation"].append(as_shown(below(made, item))), "stands below the target"),
-        (lambda made, item: item["conversation"].append(as_shown(later(made, item))), "is no comment of the post"),
+        (lambda made, item: item["conversation"].append(as_shown(later(made, item))), "is not a comment of the post"),
         (lambda made, item: item["conversation"][0].update(score=3), "conversation 0: has a score"),
         (lambda made, item: item["conversation"][0].update(body="What came later."), "not as it was written"),
         (

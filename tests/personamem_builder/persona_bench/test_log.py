@@ -93,7 +93,7 @@ def test_all_faulty_rows_are_listed(log: Any) -> None:
     )
     with pytest.raises(UserError) as error:
         evaluate_log(path, "impact")
-    assert "line 1 is no JSON: " in str(error.value)
+    assert "line 1 is not JSON: " in str(error.value)
     for line in range(2, 7):
         assert f"line {line}: " in str(error.value)
     assert "line 7" not in str(error.value)

@@ -207,7 +207,7 @@ def test_all_faults_are_told_and_hide_no_other_results(copied: Path, report: Ben
     lines = [error.message for error in found.unreadable]
     assert len(lines) == 3
     assert "no samples beside it" in next(line for line in lines if "sentiment_pconv" in line)
-    assert "is no JSON" in next(line for line in lines if "impact_pconv" in line)
+    assert "is not JSON" in next(line for line in lines if "impact_pconv" in line)
     assert "truncated?" in next(line for line in lines if "impact_npconv" in line)
     assert table_of(found, "next_text").rows[0].scores == table_of(report, "next_text").rows[0].scores
     assert [row.run.condition for row in table_of(found, "impact").rows] == ["pnonconv"]

@@ -244,5 +244,5 @@ def test_next_version(bump: Any, version: str) -> None:
 
 @pytest.mark.parametrize("version", ["1.2", "v1.2.3", "1.2.3-rc1", "01.2.3", "", "1.2.3\n"])
 def test_what_is_no_version(version: str) -> None:
-    with pytest.raises(UserError, match="is no version"):
+    with pytest.raises(UserError, match="is not a version"):
         next_version(version, "patch")

@@ -185,7 +185,7 @@ def test_an_interrupted_push_is_run_again(
     with pytest.raises(UserError) as stopped:
         publish(client, files, branch=branch)
     assert stopped.value.message.startswith(f"publishing dataset {REPO} on {hub.url} stopped: ")
-    assert "run the same command again" in stopped.value.hint
+    assert "rerun the command" in stopped.value.hint
     repo = hub.repos[REPO]
     assert (len(repo.commits), repo.tags) == (commits, {})
     assert bool(uploaded(hub)) is not sent_again
@@ -270,7 +270,7 @@ def test_a_hub_that_stays_busy_is_given_up(
     hub.busy["tag"] = [429] * 9
     error = refused(client, files)
     assert error.message == f"{hub.url} is busy (HTTP 429)"
-    assert "run the same command again" in error.hint
+    assert "rerun the command" in error.hint
     assert len(hub.busy["tag"]) == 9 - tries
     assert hub.repos[REPO].tags == {}
 
@@ -314,7 +314,7 @@ def test_a_token_that_the_hub_does_not_know(hub: LoopbackHub, client: HubClient,
 @pytest.mark.parametrize("token", ["hf_bro\x0bken", "hf_bröken"])
 def test_a_token_that_cannot_be_sent(client: HubClient, files: Files, token: str) -> None:
     error = refused(client, files, token=token)
-    assert error.message == "the token has letters that no token has"
+    assert error.message == "the token has characters that no token has"
     assert token not in str(error)
 
 
@@ -355,9 +355,9 @@ def test_a_branch_that_moved_since_the_plan(hub: LoopbackHub, client: HubClient,
     plan = client.call(make_plan, REPO, second, "v1.1.0")
     repo = hub.repos[REPO]
     repo.commit("main", {**repo.commits[first.commit], "LICENSE": b"by hand"}, "by hand")
-    with pytest.raises(UserError, match="changed by somebody else meanwhile") as caught:
+    with pytest.raises(UserError, match="changed by somebody else in the meantime") as caught:
         client.call(push, plan, second)
-    assert "run the same command again" in caught.value.hint
+    assert "rerun the command" in caught.value.hint
     assert list(repo.tags) == ["v1.0.0"]
     pushed = publish(client, second, "v1.1.0")
     assert repo.commits[pushed.commit]["LICENSE"] == b"by hand"

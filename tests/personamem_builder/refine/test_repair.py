@@ -406,7 +406,7 @@ def test_a_run_that_is_not_finished(fair: RunStore, tmp_path: Path, stage: str) 
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is no run"):
+    with pytest.raises(UserError, match="is not a run"):
         refine(RunStore(tmp_path), Settings(2, LENIENT))
 
 

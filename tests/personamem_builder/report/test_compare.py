@@ -15,7 +15,8 @@ from personamem_builder.report.compare import compare, holm, in_words
 from personamem_builder.report.groups import group_runs
 from personamem_builder.report.numbers import p_text
 from personamem_builder.results.answers import ScoredAnswer
-from personamem_builder.results.runs import MemoryShown, Run, Subset
+from personamem_builder.results.runs import Run
+from personamem_builder.results.shown import MemoryShown, Subset
 
 
 def run(model: str, credits: list[float], **changes: Any) -> Run:

@@ -24,7 +24,8 @@ from personamem_builder.report.error_labels import (
     to_text,
 )
 from personamem_builder.results.error_labels import CATEGORIES, read_rows
-from personamem_builder.results.runs import MemoryShown, Run
+from personamem_builder.results.runs import Run
+from personamem_builder.results.shown import MemoryShown
 
 COLUMNS = ("question_id", "chosen_option", "category", "rater", "model", "task")
 TASK = "personamem_32k_generate"
@@ -112,7 +113,7 @@ def test_labels_belong_to_the_run_whose_answers_they_name(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("changes", "run", "message"),
     [
-        ({"question_id": "q9"}, {}, "row 2, column question_id: 'q9' is no question of personamem_32k_generate"),
+        ({"question_id": "q9"}, {}, "row 2, column question_id: 'q9' is not a question of personamem_32k_generate"),
         ({"chosen_option": "(c) Tea."}, {}, r"row 2, column chosen_option: it is \(c\), in the results \(b\)"),
         ({"chosen_option": "Tea."}, {}, r"row 2, column chosen_option: it is no option, in the results \(b\)"),
         ({"model": "n"}, {}, "row 2, column model: the results have no 'n' on 'personamem_32k_generate'"),
@@ -134,7 +135,7 @@ def test_labels_of_other_results_are_refused(
 
 def test_a_file_is_named_once(tmp_path: Path) -> None:
     file = labels(tmp_path / "errors.csv", ["update"])
-    with pytest.raises(UserError, match=r"errors\.csv is there twice"):
+    with pytest.raises(UserError, match=r"errors\.csv appears twice"):
         read_error_report([file, file], [wrong(1)])
 
 

@@ -150,7 +150,7 @@ def test_where_everything_failed_there_is_no_score(tiny, tmp_path):
     alone = invoke(tmp_path / "bad", "--html", tmp_path / "page.html")
     assert alone.exit_code == 0
     assert "bad (!)" in alone.out
-    (row,) = [line for line in alone.out.splitlines() if line.startswith(" bad (!)")]
+    (row,) = [line for line in alone.out.splitlines() if line.startswith("bad (!)")]
     assert set(row.split()[2:]) == {"-", "0", "100.0"}
     assert "100.0 % of the questions got no answer" in (tmp_path / "page.html").read_text(encoding="utf-8")
 

@@ -18,7 +18,8 @@ from personamem_builder.report.report import Report, Section, headline
 from personamem_builder.report.rows import HardQuestions, ScoreRow
 from personamem_builder.report.table import ScoreTable, build_table, published_for
 from personamem_builder.results.answers import ScoredAnswer
-from personamem_builder.results.runs import MemoryShown, Run, Subset
+from personamem_builder.results.runs import Run
+from personamem_builder.results.shown import MemoryShown, Subset
 from personamem_builder.schema import SHORT_TYPES, option_text
 
 DATE = "2026-11-27T10-11-12.123456"
@@ -382,6 +383,8 @@ def test_text_fits_120_columns_and_folds_below():
         text = to_text(tables, width)
         assert max(map(len, text.splitlines())) <= width
         assert all(short in text for short in SHORT_TYPES.values()) or width < 120
+        words = {word for line in to_text(tables, 300).splitlines() for word in line.split() if word.isalpha()}
+        assert words <= set(text.split()), "words are whole"
     assert "[50.0, 50.0]" in to_text(tables, 120)
     assert "50.0 [50.0, 50.0]" in to_text(tables, 300)
     assert to_text(tables, 300).count("macro") == 1
@@ -593,11 +596,11 @@ def test_notes_on_what_was_left_out_go_to_stderr(results):
 def test_two_formats_at_once_are_refused(results):
     result = invoke(results, "--json", "--markdown")
     assert result.exit_code == 2
-    assert "exclude each other" in result.err
+    assert "cannot be used together" in result.err
 
 
 def test_help_has_an_example():
-    assert "personamem report results/ --html report.html" in invoke("--help").out
+    assert "personamem report results --html report.html" in invoke("--help").out
 
 
 def test_the_longest_option_scores_half_of_the_official_32k_split():

@@ -113,7 +113,7 @@ def test_faults_are_named_with_row_and_column(tmp_path: Path, rows: list[dict[st
     [
         (b"", "row 1: there is no column question_id, chosen_option, category, model, task"),
         (b"question_id,category\nq,update\n", "row 1: there is no column chosen_option, model, task"),
-        (b"question_id,chosen_option,category,model,task,category\n", "row 1: the column category is there twice"),
+        (b"question_id,chosen_option,category,model,task,category\n", "row 1: the column category appears twice"),
         (b"question_id,chosen_option,category,model,task\nq,(a) x,update\n", "row 2: 3 cells where the header has 5"),
         (b'question_id,chosen_option,category,model,task\nq,"(a) x,update,m,t\n', "row 2: no CSV"),
         (b"question_id,chosen_option,category,model,task\nq,\xff,update,m,t\n", "line 2: byte .* is not UTF-8"),

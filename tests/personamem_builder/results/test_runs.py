@@ -9,7 +9,8 @@ import pytest
 
 from generation.errors import UserError
 from personamem_builder.results.files import ReadRuns
-from personamem_builder.results.runs import Run, Subset, read_runs
+from personamem_builder.results.runs import Run, read_runs
+from personamem_builder.results.shown import Subset
 
 DATE = "2026-11-27T10-11-12.123456"
 LATER = "2026-11-28T10-11-12.123456"
@@ -259,8 +260,8 @@ def test_all_faults_of_all_files_are_collected(tmp_path):
     error = error_of(tmp_path, tmp_path / "absent")
     predictions = tmp_path / "a" / f"predictions_{DATE}.jsonl"
     for line, what in [
-        (2, "is no JSON"),
-        (3, "'q1' is there twice"),
+        (2, "is not JSON"),
+        (3, "'q1' appears twice"),
         (4, "persona_id: Field required"),
         (5, "credits.acc"),
         (6, "credits.acc"),

@@ -77,7 +77,7 @@ def test_what_is_on_other_questions_stands_apart_with_the_reason(results, made, 
         "quick": f"partial: 5 of {count} questions",
         "hard": "asked only the questions of hard.json",
         "part": f"partial: part 1/3 of a run, 9 of {count} questions",
-        "down": f"1 of {count} questions failed; the same command asks only these",
+        "down": f"1 of {count} questions failed; rerun the command to ask only these",
     }
 
 

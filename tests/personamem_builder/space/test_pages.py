@@ -69,7 +69,9 @@ def space(made_once: Callable[..., Path]) -> Path:
         for memory, skill in (("bm25", 0.55), ("dense", 0.45), ("oracle", 0.95), ("wrong-user", 0.0)):
             write_results(results / memory, data, MODELS[0], right_as_often(skill, 9), memory=memory)
         write_results(results / "t", data, MODELS[0], right_as_often(1, 0), memory="leaky", memory_tainted=7)
-        done = personamem("space", folder / "space", "--results", results, "--data", data, "--code", "https://x.org/")
+        done = personamem(
+            "space", "--out", folder / "space", "--results", results, "--data", data, "--code", "https://x.org/"
+        )
         assert done.exit_code == 0, done.err
 
     return made_once("space of six", make) / "space"

@@ -37,7 +37,7 @@ def test_a_folder_that_holds_something_else_is_left_as_it_is(generated, tmp_path
     out = tmp_path / "page"
     (out / name).parent.mkdir(parents=True)
     (out / name).write_text("mine")
-    with pytest.raises(UserError, match="holds something else"):
+    with pytest.raises(UserError, match="holds something other"):
         write_site(Site(generated), out)
     assert contents(out) == {name: b"mine"}
 
@@ -45,7 +45,7 @@ def test_a_folder_that_holds_something_else_is_left_as_it_is(generated, tmp_path
 def test_a_file_in_the_place_of_the_folder_is_left(generated, tmp_path):
     out = tmp_path / "page"
     out.write_text("mine")
-    with pytest.raises(UserError, match="is no folder"):
+    with pytest.raises(UserError, match="is not a folder"):
         write_site(Site(generated), out)
     assert out.read_text() == "mine"
 

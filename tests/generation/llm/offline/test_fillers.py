@@ -202,7 +202,7 @@ def test_texts_and_functions_must_fit(
         ("world.yaml", "capital of {x}", "capital of {x", "a { that is no slot"),
         ("programming.yaml", "print($name($limit, $a, $b))", "print($)", r"a \$ that is no slot"),
         ("mathematics.yaml", "percentages:", "percentages:\n  colour: red", "unknown key 'percentages.colour'"),
-        ("mathematics.yaml", "percentages:", "percentages: [", "is no YAML"),
+        ("mathematics.yaml", "percentages:", "percentages: [", "is not YAML"),
     ],
 )
 def test_a_damaged_file_is_named(
