@@ -58,6 +58,7 @@ def test_what_a_page_loads_from_elsewhere_is_found(text: str, count: int) -> Non
 
 def test_examples_in_help_texts_become_blocks() -> None:
     text = "Do a thing.\n\n\b\npersonamem a\npersonamem b\n\nMore."
+    assert hooks.markdown_help("Do it.", ["personamem a"]) == "Do it.\n\n**Examples:**\n\n    personamem a"
     assert hooks.markdown_help(text) == "Do a thing.\n\n    personamem a\n    personamem b\n\nMore."
 
 

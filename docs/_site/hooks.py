@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -48,7 +49,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def _make_ready(command: click.Command, name: str) -> None:
     command.name = name
-    command.help = markdown_help(command.help or "")
+    command.help = markdown_help(command.help or "", getattr(command, "examples", ()))
     context = click.Context(command)
     for parameter in command.get_params(context):  # with --help, which click makes
         if not isinstance(parameter.default, bool | int | float | str | list | tuple):
@@ -60,14 +61,19 @@ def _make_ready(command: click.Command, name: str) -> None:
                 _make_ready(found, own)
 
 
-def markdown_help(text: str) -> str:
-    """Return a help text in which the paragraphs that click does not wrap, those after a backspace, are code."""
+def markdown_help(text: str, examples: Sequence[str] = ()) -> str:
+    """Return a help text in Markdown; paragraphs that click does not wrap, those after a backspace, are code."""
     paragraphs = []
-    for paragraph in text.replace("\r", "").split("\n\n"):
+    for paragraph in text.split("\n\n"):
         start, mark, rest = paragraph.partition("\b\n")
-        code = "\n".join(f"    {line}" for line in rest.splitlines())
-        paragraphs.append(f"{start}{code}" if mark else paragraph)
+        paragraphs.append(f"{start}{_code(rest.splitlines())}" if mark else paragraph)
+    if examples:
+        paragraphs += ["**Examples:**", _code(examples)]
     return "\n\n".join(paragraphs)
+
+
+def _code(lines: Sequence[str]) -> str:
+    return "\n".join(f"    {line}" for line in lines)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
