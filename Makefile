@@ -68,8 +68,7 @@ docs: $(VENV)/.installed
 # The notebook, with outputs as they are now.
 notebook: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[docs]"
-	$(BIN)/jupyter execute --inplace --NotebookClient.record_timing=False --NotebookClient.coalesce_streams=True \
-		examples/quickstart.ipynb
+	PERSONAMEM_WRITE_NOTEBOOK=1 $(BIN)/python -m pytest -m notebook tests/test_notebook.py
 
 # What is uploaded to an index, as its readers would find it.
 dist: $(VENV)/.installed

@@ -1,13 +1,18 @@
-"""The notebook runs from its first cell to its last, and shows what it says."""
+"""The notebook runs from its first cell to its last, and shows what it says.
+
+`make notebook` also writes its outputs anew.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+WRITE = bool(os.environ.get("PERSONAMEM_WRITE_NOTEBOOK"))  # read here, as tests do not see the settings of the user
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
 
 pytestmark = pytest.mark.notebook
@@ -21,7 +26,13 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
     folder = tmp_path_factory.mktemp("notebook")
     shutil.copytree(NOTEBOOK.parent / "written", folder / "written")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(folder)}}).execute()
+    resources = {"metadata": {"path": str(folder)}}
+    client = nbclient.NotebookClient(
+        notebook, timeout=300, resources=resources, coalesce_streams=True, record_timing=False
+    )
+    client.execute()
+    if WRITE:
+        nbformat.write(notebook, NOTEBOOK)
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
