@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Tests start many processes, which need not compile what another has compiled.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-fast test-slow test-browser test-ray test-inspect test-real-model test-mem0 lint bench clean
+.PHONY: demo test test-fast test-slow test-browser test-ray test-inspect test-real-model test-mem0 lint docs notebook dist pictures bench clean
 
 # The main job, end to end and offline: import a tiny excerpt, run floors and a dummy model, print the report.
 demo: $(VENV)/.installed
@@ -17,7 +17,7 @@ test: $(VENV)/.installed
 
 # Each worker begins with a part of its own, so that what the tests of a module share is made once.
 test-fast: $(VENV)/.installed
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and not ray and not inspect"
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not browser and not ray and not inspect and not notebook"
 
 # Few and long: they go to whoever is free, but those that share what takes a minute to make stay together.
 test-slow: $(VENV)/.installed
@@ -57,6 +57,30 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+
+# The site in build/site, strictly: a broken link, a page in no menu or anything loaded from elsewhere is an error. And the
+# notebook, from its first cell to its last.
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m pytest -m notebook tests/test_notebook.py
+
+# The notebook, with outputs as they are now.
+notebook: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	PERSONAMEM_WRITE_NOTEBOOK=1 $(BIN)/python -m pytest -m notebook tests/test_notebook.py
+
+# What is uploaded to an index, as its readers would find it.
+dist: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet build twine
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+
+# The pictures of README and docs, from the demo, by the Chromium on the PATH.
+pictures: demo
+	$(BIN)/python -m pip install --quiet playwright
+	$(BIN)/python examples/pictures.py
 
 bench: $(VENV)/.installed
 	for script in benchmarks/*.py; do $(BIN)/python $$script --quick || exit 1; done

@@ -19,7 +19,12 @@ from personamem_builder.cli import cli
 from personamem_builder.evaluation.own_arguments import take_own
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("lm_eval_tasks/**/README.md"))]
+FOLDERS = ("benchmarks", "docs", "examples", "lm_eval_tasks")
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted(path for folder in FOLDERS for path in ROOT.glob(f"{folder}/**/*.md")),
+]
+SHELLS = ("", "bash", "sh")
 ELLIPSIS = "…"
 
 
@@ -41,7 +46,7 @@ def shown_commands() -> Iterator[Shown]:
         name = str(path.relative_to(ROOT))
         parts = re.split(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
         for language, block in zip(parts[1::3], parts[2::3], strict=True):
-            if not language:
+            if language in SHELLS:
                 for line in block.replace("\\\n", " ").splitlines():
                     yield from _commands(name, line, in_sentence=False)
         for prose in parts[0::3]:
@@ -50,14 +55,19 @@ def shown_commands() -> Iterator[Shown]:
 
 
 def _commands(document: str, line: str, *, in_sentence: bool) -> Iterator[Shown]:
-    if not re.match(r"(?:[A-Z_]+=\S+ )*(?:personamem|lm_eval) ", line):
-        return
-    words = shlex.split(line.partition(" > ")[0], comments=True)
+    starts = re.compile(r"\s*(?:[A-Z_]+=\S+ )*(?:personamem|lm_eval) ")
+    if starts.match(line):
+        for command in filter(starts.match, line.partition(" > ")[0].split(" && ")):
+            yield _shown(document, command, in_sentence=in_sentence)
+
+
+def _shown(document: str, command: str, *, in_sentence: bool) -> Shown:
+    words = shlex.split(command, comments=True)
     while "=" in words[0]:
         del words[0]
     # "And more arguments", or else the value of an option.
     words = [word for i, word in enumerate(words) if word != ELLIPSIS or words[i - 1].startswith("-")]
-    yield Shown(document, tuple(words), in_sentence)
+    return Shown(document, tuple(words), in_sentence)
 
 
 SHOWN = list(dict.fromkeys(shown_commands()))
@@ -65,7 +75,12 @@ SHOWN = list(dict.fromkeys(shown_commands()))
 
 def test_the_documents_show_commands() -> None:
     assert len(SHOWN) > 60
-    assert {shown.document for shown in SHOWN} >= {"README.md", "docs/memory.md", "lm_eval_tasks/README.md"}
+    assert {shown.document for shown in SHOWN} >= {
+        "README.md",
+        "docs/generate.md",
+        "docs/memory.md",
+        "lm_eval_tasks/README.md",
+    }
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=str)
@@ -97,10 +112,10 @@ def check_click(arguments: list[str], in_sentence: bool) -> None:
 
 def check_lm_eval(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Parse a command as lm-eval does, and look the tasks and the settings up."""
-    if arguments in ([], ["--help"]):
-        return
     arguments, own = take_own(arguments)
     assert own.shard is None or parse_shard(own.shard)
+    if arguments in ([], ["--help"]):
+        return
     monkeypatch.setattr(sys, "argv", ["lm_eval", *arguments])
     args = HarnessCLI().parse_args()
     for task in (name for names in args.tasks or () for name in names.split(",")):
