@@ -123,6 +123,7 @@ def test_what_a_model_answered_is_judged_too() -> None:
 # --- the official release
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("split", "identical", "letters", "overlap", "merged"),
     [

@@ -172,6 +172,7 @@ tellings = st.sampled_from(TELLINGS)
 not_the_users = st.sampled_from(["other", "dropped", "past"])
 
 
+@pytest.mark.slow
 @given(case=cases, telling=tellings, theirs=not_the_users)
 def test_of_values_those_of_the_user_are_read_with_their_reasons(case: Case, telling: str, theirs: str) -> None:
     reader = shipped_reader()

@@ -59,12 +59,14 @@ def test_the_history_of_another_user_is_worth_as_much_as_a_guess(data: tuple[lis
     assert mean(found.values()) == pytest.approx(0.25, abs=3.3 * sqrt(3 / 16 / len(found)))
 
 
+@pytest.mark.slow
 def test_the_whole_history_is_worth_as_much_as_the_evidence(data: tuple[list[Row], dict[str, Row]]) -> None:
     """Whatever else the user, and others, go for, give as a reason or have lived through."""
     read = credits_of(data, lambda row: Excerpt(row["shared_context_id"], range(row["end_index_in_shared_context"])))
     assert [question_id for question_id, value in read.items() if value != 1] == []
 
 
+@pytest.mark.slow
 def test_an_outdated_value_alone_misleads(data: tuple[list[Row], dict[str, Row]]) -> None:
     rows, contexts = data
     stale = [row for row in rows if "outdated" in row["option_roles"] and len(row["evidence_message_indices"]) > 1]
@@ -75,6 +77,7 @@ def test_an_outdated_value_alone_misleads(data: tuple[list[Row], dict[str, Row]]
     assert mean(misled.values()) < 0.25
 
 
+@pytest.mark.slow
 def test_text_of_a_systems_own_is_read_too(data: tuple[list[Row], dict[str, Row]]) -> None:
     rows, contexts = data
     own = [row for row in rows if row["question_type"] == "recall_user_shared_facts"]

@@ -79,6 +79,7 @@ def test_where_there_is_nothing_to_do_it_says_so(run: Run) -> None:
     assert contents(Path("run")) == before
 
 
+@pytest.mark.slow
 def test_what_is_dropped_and_what_is_still_missed(run: Run) -> None:
     outcome = run("refine", "run", "--gates", "lenient.yaml", "--rounds", "0", "--json")
     assert outcome.exit_code == 0

@@ -138,6 +138,7 @@ def test_the_group_of_the_splits() -> None:
     assert results_in(MERGED)["groups"]["personamem"]["acc,none"] > 0
 
 
+@pytest.mark.slow
 def test_a_model_that_scores_options() -> None:
     def likelihood(request: Any) -> LogLikelihood:
         return LogLikelihood([-1 / (3 + len(request.args[1])), -request.idx / 7, -1 / 3], is_greedy=request.idx == 1)
@@ -149,6 +150,7 @@ def test_a_model_that_scores_options() -> None:
     assert results_in(MERGED)["results"]["personamem_32k"]["acc_per_token,none"] > 0
 
 
+@pytest.mark.slow
 def test_a_chat_endpoint_with_refusals_and_answers_without_a_letter() -> None:
     def answer(messages: list[Message]) -> Raw:
         text = ["<final_answer>(a)", "I cannot say.", "<final_answer>(c)"][len(messages[-1]["content"]) % 3]
