@@ -57,7 +57,7 @@ def test_every_command_takes_the_files_that_are_not_damaged(valid: Path) -> None
 @pytest.mark.slow
 @pytest.mark.xdist_group("fuzz")  # they share the valid files
 def test_no_damaged_file_does_harm(valid: Path) -> None:
-    count = 8 * len(KINDS)
+    count = 7 * len(KINDS)
 
     files, readings, refused, accepted, failed = figures(fuzz("--cases", str(count), "--valid", valid))
 

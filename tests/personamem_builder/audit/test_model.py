@@ -171,6 +171,7 @@ def test_a_model_that_goes_by_length_gives_a_leak_away(
     generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")  # lm-eval's table comes as it is
     floor = ("--model", "personamem-floor", "--model_args", "policy=longest")
     leaky = lengthened(generated, tmp_path / "leaky")
     result = invoke(leaky, *floor, "--out", "leaky.json")
