@@ -216,10 +216,16 @@ def test_the_keyboard_reaches_filters_tables_and_pages(visit: Visit, first: str)
 @pytest.mark.browser
 def test_pages_lead_to_one_another_served_as_the_hub_does(visit: Visit, space: Path) -> None:
     class Quiet(http.server.SimpleHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def log_message(self, format: str, *args: object) -> None:
             """Keep test output quiet."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(space))) as server:
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 64  # a browser opens several connections at once
+        daemon_threads = True
+
+    with Server(("127.0.0.1", 0), partial(Quiet, directory=str(space))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page = visit(f"http://127.0.0.1:{server.server_port}/index.html")
         page.click("text=Paired differences")
@@ -232,4 +238,6 @@ def test_pages_lead_to_one_another_served_as_the_hub_does(visit: Visit, space: P
         page.click("text=leaderboard")
         page.click("text=All paired differences >> nth=1")
         assert page.url.endswith("differences.html#board-2")
+        page.wait_for_load_state("networkidle")
+        page.close()  # what it still asked for would find nobody
         server.shutdown()
