@@ -181,6 +181,7 @@ def test_a_run_that_was_stopped_pays_for_nothing_twice(
     assert set(answered.values()) == {1}
 
 
+@pytest.mark.slow
 def test_more_users_are_paid_for_alone_and_the_budget_is_that_of_the_run(
     serve: Serve, good: dict[str, str], tmp_path: Path
 ) -> None:
@@ -201,6 +202,7 @@ def test_more_users_are_paid_for_alone_and_the_budget_is_that_of_the_run(
     assert all(content.startswith(before[stage]) for stage, content in stages(tmp_path / "run").items())
 
 
+@pytest.mark.slow
 def test_shards_have_ledgers_of_their_own_and_one_budget(serve: Serve, tmp_path: Path) -> None:
     work = small()
     work = work._replace(config=work.config.model_copy(update={"personas": 2, "fillers": 1}))

@@ -115,6 +115,7 @@ def messages(server: LoopbackLLM, work: RunInputs, tmp_path: Path) -> int:
     return opened.messages
 
 
+@pytest.mark.slow
 def test_a_task_that_is_lost_at_any_moment_is_begun_again_and_nothing_is_paid_twice(
     server: LoopbackLLM, work: RunInputs, messages: int, tmp_path: Path
 ) -> None:

@@ -325,6 +325,7 @@ except Exception as error:
 """
 
 
+@pytest.mark.slow
 def test_the_code_of_the_card_runs(python: Callable[..., Any], generated: Path, tmp_path: Path) -> None:
     for name in ("personamem", "other"):
         shutil.copytree(generated, tmp_path / name)

@@ -32,6 +32,7 @@ def measures(outcome: Outcome) -> dict[str, float]:
     return {line["measure"]: line["value"] for line in lines if line["slice"] == "all"}
 
 
+@pytest.mark.slow
 def test_a_run_prints_its_measures_and_the_next_command(generated: Path, tmp_path: Path) -> None:
     outcome = run(generated, "bm25", "--k", "5", "--out", tmp_path / "out", "--answer", "rules")
     assert outcome.exit_code == 0, outcome.err

@@ -143,6 +143,7 @@ def test_what_cannot_be_done_is_said_at_once(
     assert {n: b for n, b in contents(Path("run")).items() if "ledger" not in n} == before
 
 
+@pytest.mark.slow
 def test_a_run_of_another_configuration_or_with_banks_of_its_own(run: Run, tmp_path: Path) -> None:
     fails(
         run("refine", "run", "--config", TINY),

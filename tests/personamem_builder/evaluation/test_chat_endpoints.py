@@ -195,6 +195,7 @@ def test_each_history_goes_over_one_connection_and_grows() -> None:
             assert ends == sorted(ends)
 
 
+@pytest.mark.slow
 def test_tasks_about_one_history_are_asked_together() -> None:
     shared = data_dir("lm_eval_tasks") / "_generate_yaml"
     Path("again.yaml").write_text(f"include: {shared}\ntask: personamem_again\ntest_split: 32k\n")

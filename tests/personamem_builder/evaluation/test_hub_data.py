@@ -72,6 +72,7 @@ def test_a_limited_run_reads_a_part_and_a_whole_one_downloads_once(
             assert sent == {}
 
 
+@pytest.mark.slow
 def test_a_limit_beyond_what_is_kept_in_memory_downloads_the_file(
     hub: LoopbackHub, client: HubClient, files: dict[str, bytes]
 ) -> None:

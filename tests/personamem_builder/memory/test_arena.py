@@ -237,6 +237,7 @@ def test_a_task_names_the_server_by_its_address(arena: LoopbackArena, generated:
     assert metadata == {"memory": "arena", "k": 5, "settings": {"url": arena.url}}
 
 
+@pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_with_the_user_that_the_server_knows(
     arena: LoopbackArena, generated: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

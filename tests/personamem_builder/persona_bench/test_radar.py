@@ -89,6 +89,7 @@ def test_without_floors_there_are_no_errors_to_draw() -> None:
     assert [radar.metric for radar in make_radars(table, ["mae", "rmse", "kendall"])] == ["kendall"]
 
 
+@pytest.mark.slow
 def test_files_name_all_models_and_conditions_and_have_the_same_bytes_again(tmp_path: Path) -> None:
     report = BenchReport(
         [make_table("sentiment", models=2, conditions=("pconv", "npconv"), domains=("art", "life", "books", "other"))],
