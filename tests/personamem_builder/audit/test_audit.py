@@ -154,6 +154,7 @@ def test_the_official_release_fails(
     assert ("recalling_facts_mentioned_by_the_user (17)" in labels.finding.note) == bool(merged)
 
 
+@pytest.mark.slow
 def test_the_official_contexts_are_whole(official_audit: Audit) -> None:
     """What is wrong with 32k is its options: its contexts, references and lengths are as they are stated."""
     found = {one.finding.check: one.verdict for one in official_audit.judged}

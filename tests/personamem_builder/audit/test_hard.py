@@ -104,6 +104,7 @@ def test_the_file_says_how_the_questions_were_chosen_and_a_task_can_read_it(tmp_
     assert {name: list(read_subset(path, name).ids) for name in ids} == {name: sorted(own) for name, own in ids.items()}
 
 
+@pytest.mark.slow
 def test_the_official_release_has_few_hard_questions(official_audit: Audit) -> None:
     [split] = official_audit.splits
     credits_ = official_audit.probes["32k"]
