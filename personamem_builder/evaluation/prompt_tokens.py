@@ -11,7 +11,9 @@ import numpy as np
 from personamem_builder.evaluation.chat import PromptRef
 from personamem_builder.evaluation.token_paths import TokenPath, Tokens
 
-_AFTER_BLANK_LINE: Final = re.compile(r"(?<=\n\n)(?=\S)")
+_AFTER_BLANK_LINE: Final = re.compile(
+    r"(?<=[^\n]\n\n)(?=\S)"
+)  # of more line breaks the last may belong to what follows
 
 
 class PromptTokenizer:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from personamem_builder.evaluation.chat import PromptRef
@@ -154,6 +154,7 @@ def test_tokens_are_those_of_the_whole_prompts(kind: str, template: Template) ->
     st.lists(st.integers(1, 6), min_size=1, max_size=3),
     st.lists(TEXTS, max_size=2),
 )
+@example("no special tokens", not_prefix_stable, ["I", "\nI"], [1], [])  # three line breaks, and the last one merges
 def test_tokens_are_those_of_the_whole_prompts_for_any_text(
     kind: str, template: Template, texts: list[str], ends: list[int], continuations: list[str]
 ) -> None:
