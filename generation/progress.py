@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import sys
 import threading
@@ -10,6 +9,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sized
 from contextlib import contextmanager
 from typing import Final, TextIO, TypeVar
+
+from generation.wrapped_stream import WrappedStream
 
 Item = TypeVar("Item")
 
@@ -79,7 +80,7 @@ def bars_as_lines() -> None:
         sys.stderr = BarsAsLines(stream)
 
 
-class BarsAsLines(io.TextIOBase):
+class BarsAsLines(WrappedStream):
     """A text stream for files and pipes that passes on all but bars, of which it makes a line now and then.
 
     A bar, as tqdm writes it, is a text that begins with a carriage return, to stand where the last one stood. One that
@@ -87,8 +88,8 @@ class BarsAsLines(io.TextIOBase):
     """
 
     def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stream, self._clock = stream, clock
-        self._lock = threading.RLock()  # a signal's handler may write while its thread writes
+        super().__init__(stream)
+        self._clock = clock
         self._bar = ""
         self._last_line = 0.0
         self._was_shown = False
@@ -114,37 +115,6 @@ class BarsAsLines(io.TextIOBase):
     def _show(self) -> None:
         self._stream.write(f"{self._bar}\n")
         self._last_line, self._was_shown = self._clock(), True
-
-    def flush(self) -> None:
-        """Pass on what the stream holds back."""
-        self._stream.flush()
-
-    def isatty(self) -> bool:
-        """Say that it is no terminal."""
-        return False
-
-    def fileno(self) -> int:
-        """Return the number of the file."""
-        return self._stream.fileno()
-
-    def writable(self) -> bool:
-        """Say that it can be written to."""
-        return True
-
-    @property
-    def closed(self) -> bool:
-        """Whether the stream is closed."""
-        return self._stream.closed
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """That of the stream."""
-        return self._stream.encoding
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        """What becomes of characters that the encoding lacks."""
-        return self._stream.errors
 
 
 _MOVES: Final = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")

@@ -8,11 +8,12 @@ import json
 import os
 import re
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, Final, TextIO
 from urllib.parse import quote, quote_plus
+
+from generation.wrapped_stream import WrappedStream
 
 _HIDDEN: Final = "[redacted]"
 _SECRET_NAME: Final = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)S?$")
@@ -104,16 +105,15 @@ def hide_keys() -> None:
             setattr(sys, name, RedactingStream(stream))
 
 
-class RedactingStream(io.TextIOBase):
+class RedactingStream(WrappedStream):
     """A text stream that writes what it is given without keys.
 
     A line is held back until it is whole or the stream is flushed, as a key may come in pieces.
     """
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._held: list[str] = []
-        self._lock = threading.RLock()  # a signal's handler may write while its thread writes
 
     def write(self, text: str, /) -> int:
         """Take a text; what are whole lines is written."""
@@ -148,40 +148,10 @@ class RedactingStream(io.TextIOBase):
         if not self._stream.closed:
             self.flush()
 
-    def isatty(self) -> bool:
-        """Say whether it goes to a terminal."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """Return the number of the file, for its size and kind; what is written there is not looked at."""
-        return self._stream.fileno()
-
-    def writable(self) -> bool:
-        """Say that it can be written to."""
-        return True
-
-    @property
-    def closed(self) -> bool:
-        """Whether the stream is closed."""
-        return self._stream.closed
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """That of the stream."""
-        return self._stream.encoding
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        """What becomes of characters that the encoding lacks."""
-        return self._stream.errors
-
     @property
     def buffer(self) -> io.BufferedIOBase:
         """The same stream for bytes."""
         return _RedactingBytes(self)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 class _RedactingBytes(io.BufferedIOBase):

@@ -79,7 +79,7 @@ class Checker:
         self._memory = memory
         # One split at a time is in memory: its checks come one after another.
         self._split = lru_cache(maxsize=1)(lambda name: read(name))
-        self._probed = lru_cache(maxsize=1)(lambda name: sample(read(name), most_probed))
+        self._probed = lru_cache(maxsize=1)(lambda name: sample(self._split(name), most_probed))
         self._is_offline = lru_cache(maxsize=1)(lambda name: is_offline(self._split(name)))
 
     def make(self, check: Check) -> Any:
