@@ -49,7 +49,7 @@ class _Split(_Part):
 
 
 class SavedAudit(_Part):
-    """The JSON form that `audit.render` defines, as far as its page needs it."""
+    """The JSON form that `audit.render` defines, as far as its page and releases need it."""
 
     format: Literal["personamem-audit"]
     schema_version: Literal[1]

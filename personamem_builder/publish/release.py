@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
 from generation.errors import UserError
 from generation.files import replacing
 from generation.reading import as_model, read_json, read_text
+from personamem_builder.audit.saved import SavedAudit
 from personamem_builder.build.card import CARD, card_pictures, render_card, split_card
 from personamem_builder.build.verify import verify_dataset
 from personamem_builder.dataset.folder import AUDIT
@@ -30,33 +29,6 @@ from personamem_builder.publish.croissant import croissant
 from personamem_builder.publish.secrets import find_secrets
 
 CROISSANT: Final = "croissant.json"
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="allow")
-
-
-class _Finding(_Part):
-    check: str
-    slice: str
-    value: float | None
-    low: float | None
-    high: float | None
-    chance: float | None
-    limit: str | None
-    verdict: str | None
-
-
-class _AuditedSplit(_Part):
-    split: str
-    findings: list[_Finding]
-
-
-class _Audit(_Part):
-    """What is read of the JSON that `audit.render` defines."""
-
-    digest: str
-    splits: list[_AuditedSplit]
 
 
 ReleaseFiles = Mapping[str, Path | bytes]
@@ -102,7 +74,6 @@ def prepare_release(folder: Path, request: ReleaseRequest, previous: Path | None
         "repo_id": request.repo_id,
         "changelog": _changelog(folder, manifest, request, previous),
     }
-    released["changelog"] = _changelog(folder, manifest, request, previous)
     released.pop("audit_banner", None)
     if banner:
         released["audit_banner"] = banner
@@ -140,7 +111,7 @@ def _read_audit(folder: Path) -> dict[str, Any] | None:
         return None
     hint = f"audit it anew: personamem audit {folder} --out {path}"
     audit: dict[str, Any] = read_json(path, hint)
-    as_model(audit, _Audit, str(path), hint)
+    as_model(audit, SavedAudit, str(path), hint)
     return audit
 
 
