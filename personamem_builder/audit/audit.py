@@ -76,7 +76,7 @@ def audit(
     digest = read_manifest(path)["digest"] if is_dataset_folder(path) else ""
     memory = learn(other_seeds) if other_seeds else None
     with checking_pool(workers, path, memory) as pool:
-        found = audit_splits(splits, gates, conditions, memory, pool=pool)
+        found = _audit(splits, gates, conditions, _checker(splits, memory), pool)
     return found._replace(source=path.resolve().name, digest=digest)
 
 
@@ -86,9 +86,8 @@ def audit_splits(
     conditions: Mapping[str, ConditionCredits] | None = None,
     memory: Memory | None = None,
     most_probed: int = SAMPLE,
-    pool: WorkerPool | None = None,
 ) -> Audit:
-    """Audit splits, wherever they come from.
+    """Audit splits, wherever they come from, in this process.
 
     Args:
         splits: The splits.
@@ -96,12 +95,24 @@ def audit_splits(
         conditions: As for `audit`.
         memory: What was learned from other seeds.
         most_probed: Of so many questions of a split at most probes are trained and tested, see `sample`.
-        pool: Processes of `checks.checking_pool` that audit the same splits; None for this one.
     """
+    return _audit(splits, gates, conditions, _checker(splits, memory, most_probed), None)
+
+
+def _checker(splits: Sequence[AuditedSplit], memory: Memory | None, most_probed: int = SAMPLE) -> Checker:
+    return Checker({split.name: split for split in splits}.__getitem__, memory, most_probed)
+
+
+def _audit(
+    splits: Sequence[AuditedSplit],
+    gates: Gates,
+    conditions: Mapping[str, ConditionCredits] | None,
+    checker: Checker,
+    pool: WorkerPool | None,
+) -> Audit:
     probes: dict[str, Mapping[str, Sequence[float]]] = {}
     probed: dict[str, AuditedSplit] = {}
     findings: list[Finding] = []
-    checker = Checker({split.name: split for split in splits}.__getitem__, memory, most_probed)
     workers = pool.workers if pool else 1
     tasks = {split.name: checks_of(split.name, workers) for split in splits}
     every = chain.from_iterable(tasks.values())
