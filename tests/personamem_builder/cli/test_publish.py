@@ -60,10 +60,14 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def set_audit(dataset: Path, verdict: str, digest: str | None = None) -> None:
     finding = {"check": "surface.longest", "slice": "all", "value": 0.25, "low": 0.2, "high": 0.3, "chance": 0.25}
+    finding |= {"n": 40, "clusters": 2, "limit": "25.0 within 20 to 30", "verdict": verdict}
     audit = {
         "format": "personamem-audit",
+        "schema_version": 1,
+        "source": dataset.name,
         "digest": digest or read_manifest(dataset)["digest"],
-        "splits": [{"split": "32k", "findings": [{**finding, "limit": "25.0 within 20 to 30", "verdict": verdict}]}],
+        "passed": verdict == "pass",
+        "splits": [{"split": "32k", "questions": 40, "personas": 2, "findings": [finding]}],
     }
     (dataset / AUDIT).write_text(json.dumps(audit), encoding="utf-8")
 
@@ -205,7 +209,7 @@ def test_without_an_audit_that_passed_it_is_refused_or_says_so(
         ("{", "is not JSON"),
         ("[" * 100_000, "nested deeper than the limit"),
         ("[]", "audit.json: "),
-        ("{}", "digest: Field required; splits: Field required"),
+        ("{}", "digest: Field required; passed: Field required; splits: Field required"),
         ('{"digest": 3, "splits": {}}', "digest: "),
         (
             '{"digest": "x", "splits": [{"split": "32k", "findings": [{}]}]}',
