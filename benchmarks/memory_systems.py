@@ -11,6 +11,7 @@ its own public API, with a language model and an embedding model that follow rul
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from support.measure import argument_parser, print_table
@@ -27,6 +28,7 @@ def main() -> None:
     from personamem_builder.memory.conformance import check_system
     from personamem_builder.memory.isolated.environments import isolated_systems, python_of
 
+    os.environ["HF_HUB_OFFLINE"] = "1"  # no model is loaded by its name: asking the Hub for one may take a minute
     figures = {}
     with scripted_models() as url:
         for name in args.systems or isolated_systems():

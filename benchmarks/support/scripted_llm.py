@@ -16,7 +16,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 SIZE = 1024
-_SCHEMA = re.compile(r"schema:\s*```json\n(.+?)\n```", re.DOTALL)
+_SCHEMA = re.compile(r"schema:\s*(?:```json)?\s*(?=\{)")
+_TOLD_NOW = re.compile(r"<CURRENT[ _]MESSAGE>(.*?)</CURRENT|^Content:\n(.*)", re.DOTALL | re.MULTILINE)
 _SAID = re.compile(r"(?im)^\W*(?:user|human)\W{1,4}(?:user: )?(.+)$")
 
 
@@ -44,7 +45,7 @@ def reply_to(request: dict[str, Any]) -> dict[str, Any]:
         schema = form["json_schema"]["schema"]
         return {"role": "assistant", "content": json.dumps(_filled(schema, schema.get("$defs", {}), prompt))}
     if shown := _SCHEMA.search(prompt):
-        schema = json.loads(shown[1])
+        schema, _ = json.JSONDecoder().raw_decode(prompt, shown.end())
         return {"role": "assistant", "content": json.dumps(_filled(schema, schema.get("$defs", {}), prompt))}
     new = _text_of(request["messages"][-1]).partition("## New Messages")[2].partition("## Observation Date")[0]
     if new:  # mem0
@@ -94,15 +95,17 @@ def _filled(schema: dict[str, Any], defs: dict[str, Any], prompt: str) -> Any:
         items := schema.get("items", {})
     ):  # a graph, of entities and what is said of them
         fields = defs[items["$ref"].rpartition("/")[2]]["properties"]
-        now = re.search(r"<CURRENT[ _]MESSAGE>(.*?)</CURRENT", prompt, re.DOTALL)
+        now = _TOLD_NOW.search(prompt)
         told = [
             (max(re.findall(r"\w+", fact), key=len, default="Nothing"), fact)
-            for fact in facts_in(now[1] if now else "")
+            for fact in facts_in((now[1] or now[2]) if now else "")
         ]
         empty = {key: _filled(value, defs, prompt) for key, value in fields.items()}
         if "fact" in fields:
             ends = [{"source_entity_name": "User", "target_entity_name": name, "fact": fact} for name, fact in told]
             return [{**empty, **one, "relation_type": "SAID"} for one in ends]
+        if "what" in fields:
+            return [{**empty, "what": fact, "entities": ["User", name]} for name, fact in told]
         if "entity_type_id" in fields:
             return [{**empty, "name": name} for name in dict.fromkeys(["User", *(name for name, _ in told)])]
     if kind == "object":

@@ -159,7 +159,8 @@ def compare(first: Path, second: Path, data: str | None, budget: int | None, as_
 def setup(name: str, local_embedder: bool) -> None:
     """Install a memory system at a pinned version, in an environment of its own in the cache.
 
-    NAME is mem0, a-mem, langmem, graphiti or cognee. `personamem memory run --system NAME` then starts and stops it.
+    NAME is mem0, a-mem, langmem, graphiti, cognee or hindsight. `personamem memory run --system NAME` then starts and
+    stops it.
     """
     from personamem_builder.memory.isolated.environments import isolated_systems, set_up
 

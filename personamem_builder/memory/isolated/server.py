@@ -4,7 +4,8 @@
 
 It prints its address and speaks the requests of `docs/memory_http.md`. An adapter is a module with a class `Adapter`:
 `Adapter(settings, folder)`, `reset()`, `add_session(session)` and `search(query, k)`, sessions and memories as in these
-requests; `folder` is a new one for its files. Calls come one at a time.
+requests; `folder` is a new one for its files. Calls come one at a time; `close()`, if it has that, is called in the
+end, and may come while another call is under way.
 """
 
 from __future__ import annotations
@@ -13,16 +14,21 @@ import argparse
 import importlib.util
 import json
 import os
+import shutil
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from collections import Counter
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 VERSION = 1
+GRACE = 15.0
+"""Seconds that a system gets to end."""
 
 
 class Memories:
@@ -134,31 +140,51 @@ def count_openai_calls(usage: Counter[str]) -> None:
     chats.Completions.create, chats.AsyncCompletions.create = counted, counted_async
 
 
-def end_with_parent() -> None:
+def end_with_parent(shut_down: Callable[[], None]) -> None:
     """End when the input ends: whoever started this process holds the other end of it."""
     while os.read(0, 1024):  # not through `sys.stdin`, whose lock would be held when the interpreter ends
         pass
+    shut_down()
+    time.sleep(GRACE)
     os._exit(0)
 
 
+def serve(args: argparse.Namespace, folder: str) -> None:
+    """Serve until the input ends; the adapter's files are in `folder`."""
+    server: ThreadingHTTPServer | None = None
+
+    def shut_down() -> None:
+        if server is None:  # the adapter is being made, and may wait for something for ever
+            shutil.rmtree(folder, ignore_errors=True)
+            os._exit(0)
+        server.shutdown()
+
+    threading.Thread(target=end_with_parent, args=(shut_down,), daemon=True).start()
+    usage: Counter[str] = Counter()
+    address = os.dup(1)  # what a system prints goes to the log
+    os.dup2(2, 1)
+    os.chdir(folder)
+    count_openai_calls(usage)
+    adapter = load_adapter(args.adapter)(args.settings, folder)
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(Memories(adapter, usage)))
+        os.write(address, f"http://127.0.0.1:{server.server_port}\n".encode())
+        server.serve_forever(poll_interval=0.1)
+    finally:
+        if hasattr(adapter, "close"):
+            adapter.close()
+
+
 def main() -> None:
-    """Serve until the input ends."""
+    """Read the arguments and serve."""
     parser = argparse.ArgumentParser()
     parser.add_argument("adapter", type=Path)
     parser.add_argument("--settings", type=json.loads, default={})
     args = parser.parse_args()
-    threading.Thread(target=end_with_parent, daemon=True).start()
     sys.path[:] = [folder for folder in sys.path if Path(folder or ".").resolve() != Path(__file__).resolve().parent]
-    usage: Counter[str] = Counter()
-    address = os.dup(1)  # what a system prints goes to the log
-    os.dup2(2, 1)
     with tempfile.TemporaryDirectory(prefix="personamem-memory-", ignore_cleanup_errors=True) as folder:
-        os.chdir(folder)
-        count_openai_calls(usage)
-        memories = Memories(load_adapter(args.adapter)(args.settings, folder), usage)
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler_of(memories))
-        os.write(address, f"http://127.0.0.1:{server.server_port}\n".encode())
-        server.serve_forever()
+        serve(args, folder)
+    os._exit(0)  # whatever is still under way
 
 
 if __name__ == "__main__":

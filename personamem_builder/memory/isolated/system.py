@@ -25,6 +25,7 @@ Unit = Literal["session", "turn"]
 _UNITS: Final[tuple[Unit, ...]] = get_args(Unit)
 _SERVER: Final = Path(__file__).with_name("server.py")
 _SHOWN: Final = 300
+_SECONDS_TO_END: Final = 20.0
 
 
 class IsolatedSystem:
@@ -147,8 +148,13 @@ def _is_installed(module: str) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            stream.close()
+    """Have it end itself, which takes its files and what it has started with it; kill it where it does not."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.close()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()

@@ -44,7 +44,7 @@ class _EntryPoints(list[EntryPoint]):
         (
             "bm52",
             "there is no memory system 'bm52'",
-            "a-mem, arena, bm25, cognee, dense, graphiti, http, hybrid, langmem, mem0, summaries",
+            "a-mem, arena, bm25, cognee, dense, graphiti, hindsight, http, hybrid, langmem, mem0, summaries",
         ),
         ("small_memories:", "there is no memory system", "module:Class"),
         ("no_such_module:Thing", "there is no module no_such_module", "PYTHONPATH"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,11 @@ class Adapter:
             "EMBEDDING_API_KEY": key,
             "EMBEDDING_DIMENSIONS": str(_dimensions(settings, key)),
         }
+        litellm = find_spec("litellm")  # it carries the vocabulary of tiktoken that cognee would download
+        if litellm is not None and litellm.origin:
+            os.environ.setdefault(
+                "TIKTOKEN_CACHE_DIR", str(Path(litellm.origin).parent / "litellm_core_utils/tokenizers")
+            )
         import cognee
 
         self._cognee = cognee

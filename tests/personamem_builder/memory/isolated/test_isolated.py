@@ -16,6 +16,7 @@ from personamem_builder.memory import conformance
 from personamem_builder.memory.conformance import check_system
 from personamem_builder.memory.isolated import environments
 from personamem_builder.memory.isolated.environments import IsolatedSpec, isolated_systems, python_of, set_up
+from personamem_builder.memory.isolated.server import load_adapter
 from personamem_builder.memory.isolated.system import IsolatedSystem, isolated_class
 from personamem_builder.memory.json_server import MemoryFault
 from personamem_builder.memory.registry import find_system, known_systems
@@ -56,6 +57,7 @@ class Adapter:
 @pytest.fixture(autouse=True)
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IsolatedSpec:
     """A system `small`, which needs nothing that this Python does not have."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # what is killed leaves its folder
     adapter = tmp_path / "small.py"
     adapter.write_text(ADAPTER, encoding="utf-8")
     spec = IsolatedSpec("small", adapter, (), ())
@@ -97,6 +99,44 @@ def test_a_system_lives_in_a_process_that_ends_with_it() -> None:
     assert process.poll() is not None
 
 
+def test_a_process_that_ends_takes_what_it_started_with_it(small: IsolatedSpec, tmp_path: Path) -> None:
+    note = tmp_path / "closed"
+    closing = f"""
+    def close(self):
+        with open({str(note)!r}, "w", encoding="utf-8") as file:
+            file.write(os.getcwd())
+"""
+    small.adapter.write_text(ADAPTER + closing, encoding="utf-8")
+    system = made()
+    process = system._process
+    del system
+    gc.collect()
+    assert process.poll() == 0
+    folder = Path(note.read_text(encoding="utf-8"))
+    assert folder.name.startswith("personamem-memory-")
+    assert not folder.exists()
+
+
+def test_a_system_that_does_not_end_is_killed(small: IsolatedSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("personamem_builder.memory.isolated.system._SECONDS_TO_END", 0.5)
+    small.adapter.write_text(
+        ADAPTER + "\n    def close(self):\n        __import__('time').sleep(60)\n", encoding="utf-8"
+    )
+    system = made()
+    process = system._process
+    del system
+    gc.collect()
+    assert process.poll() not in (None, 0)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there is no root here")
+def test_hindsight_says_why_it_does_not_start_as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    adapter = load_adapter(isolated_systems()["hindsight"].adapter)
+    with pytest.raises(ValueError, match="does not run as root: run the command as another user"):
+        adapter({"model": "m"}, str(tmp_path))
+
+
 def test_a_process_that_dies_is_told_with_its_last_words() -> None:
     system = made()
     system.reset()
@@ -128,7 +168,7 @@ def test_a_split_is_walked(generated: Path, tmp_path: Path) -> None:
 
 
 def test_systems_are_known_by_name_and_not_run_before_they_are_set_up() -> None:
-    assert {"a-mem", "graphiti", "langmem", "mem0"} <= {*known_systems()}
+    assert {"a-mem", "graphiti", "hindsight", "langmem", "mem0"} <= {*known_systems()}
     with pytest.raises(UserError, match="langmem needs the setting model"):
         find_system("langmem")
     spec = find_system("langmem", {"model": "m"})
