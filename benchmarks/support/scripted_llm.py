@@ -18,7 +18,7 @@ from typing import Any
 SIZE = 1024
 _SCHEMA = re.compile(r"schema:\s*(?:```json)?\s*(?=\{)")
 _TOLD_NOW = re.compile(r"<CURRENT[ _]MESSAGE>(.*?)</CURRENT|^Content:\n(.*)", re.DOTALL | re.MULTILINE)
-_SAID = re.compile(r"(?im)^\W*(?:user|human)\W{1,4}(?:user: )?(.+)$")
+_SAID = re.compile(r"(?im)^\W*(?:user|human)\W{1,4}(?!message )(?:user: )?(.+)$")
 
 
 def embed(text: str) -> list[float]:

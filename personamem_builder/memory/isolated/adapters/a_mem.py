@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,10 @@ class Adapter:
     """`AgenticMemorySystem` with Chroma in a folder of its own for each user."""
 
     def __init__(self, settings: dict[str, Any], folder: str) -> None:
+        if settings["embedder_url"]:
+            raise ValueError(
+                "a-mem embeds on this machine only: leave embedder_url out, and let embedder name a folder"
+            )
         if settings["base_url"]:
             os.environ["OPENAI_BASE_URL"] = settings["base_url"]
         os.environ["ANONYMIZED_TELEMETRY"] = "False"
@@ -21,18 +26,21 @@ class Adapter:
         self._make = AgenticMemorySystem
         self._settings = settings
         self._folder = Path(folder)
+        self._store = self._folder
         self._memory: Any = None
 
     def reset(self) -> None:
         """Begin with an empty store."""
         if self._memory is not None:
             self._memory.retriever.client.delete_collection("memories")
+            shutil.rmtree(self._store, ignore_errors=True)  # deleted texts are still in Chroma's file
+        self._store = self._folder / uuid.uuid4().hex
         self._memory = self._make(
             model_name=self._settings["embedder"],
             llm_backend="openai",
             llm_model=self._settings["model"],
             api_key=os.environ.get("OPENAI_API_KEY") or "none",
-            storage_path=str(self._folder / uuid.uuid4().hex),
+            storage_path=str(self._store),
         )
 
     def add_session(self, session: dict[str, Any]) -> None:

@@ -50,8 +50,10 @@ class Adapter:
         self._is_empty = True
 
     def reset(self) -> None:
-        """Have everything forgotten."""
-        self._loop.run_until_complete(self._cognee.forget(everything=True))
+        """Have everything pruned: what cognee only forgets is still in its files."""
+        prune = self._cognee.prune
+        self._loop.run_until_complete(prune.prune_data())
+        self._loop.run_until_complete(prune.prune_system(graph=True, vector=True, metadata=True, cache=True))
         self._is_empty = True
 
     def add_session(self, session: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 NAMESPACE = ("memories", "user")
+EVERYTHING = 1_000_000
 
 
 class Adapter:
@@ -55,9 +56,10 @@ class Adapter:
             self._manager.invoke({"messages": said}, config={"configurable": {}})
 
     def search(self, query: str, k: int) -> list[dict[str, Any]]:
-        """Return the nearest memories."""
-        found = self._store.search(NAMESPACE, query=query, limit=k)
-        return [{"text": _text(one.value.get("content")), "date": ""} for one in found]
+        """Return the nearest memories, those that are equally near by their text: the store has them in any order."""
+        found = self._store.search(NAMESPACE, query=query, limit=EVERYTHING)
+        near = sorted((-round(one.score or 0.0, 6), _text(one.value.get("content"))) for one in found)
+        return [{"text": text, "date": ""} for _, text in near[:k]]
 
 
 def _text(content: Any) -> str:

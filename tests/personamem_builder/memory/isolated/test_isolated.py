@@ -130,11 +130,22 @@ def test_a_system_that_does_not_end_is_killed(small: IsolatedSpec, monkeypatch: 
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="there is no root here")
-def test_hindsight_says_why_it_does_not_start_as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "embedder_url", "told"),
+    [
+        ("a-mem", "http://127.0.0.1:9/v1", "a-mem embeds on this machine only: leave embedder_url out"),
+        ("cognee", None, "cognee is asked with a server of embeddings"),
+        ("hindsight", None, "hindsight's Postgres does not run as root: run the command as another user"),
+    ],
+)
+def test_adapters_say_what_they_cannot_do(
+    name: str, embedder_url: str | None, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    adapter = load_adapter(isolated_systems()["hindsight"].adapter)
-    with pytest.raises(ValueError, match="does not run as root: run the command as another user"):
-        adapter({"model": "m"}, str(tmp_path))
+    adapter = load_adapter(isolated_systems()[name].adapter)
+    settings = {"model": "m", "base_url": None, "embedder": "e", "embedder_url": embedder_url}
+    with pytest.raises(ValueError, match=told):
+        adapter(settings, str(tmp_path))
 
 
 def test_a_process_that_dies_is_told_with_its_last_words() -> None:
