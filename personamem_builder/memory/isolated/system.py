@@ -96,7 +96,7 @@ class IsolatedSystem:
             line = b""
         if not line.startswith(b"http://"):
             self._end()
-            raise UserError(f"the memory system {self.spec.name} does not start: {self._last_words()}", "see its log")
+            raise UserError(f"the memory system {self.spec.name} does not start: {self._last_words()}", "see docs/memory.md for what it needs")
         return line.decode().strip()
 
     def _last_words(self) -> str:
