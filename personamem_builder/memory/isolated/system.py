@@ -96,7 +96,10 @@ class IsolatedSystem:
             line = b""
         if not line.startswith(b"http://"):
             self._end()
-            raise UserError(f"the memory system {self.spec.name} does not start: {self._last_words()}", "see docs/memory.md for what it needs")
+            raise UserError(
+                f"the memory system {self.spec.name} does not start: {self._last_words()}",
+                "see docs/memory.md for what it needs",
+            )
         return line.decode().strip()
 
     def _last_words(self) -> str:
