@@ -112,10 +112,10 @@ def run_real(names: Sequence[str], limit: float) -> dict[str, Any]:
     figures: dict[str, Any] = {}
     rows = []
     for name in names:
-        print(f"{name} …", file=sys.stderr)
         with real_models(WINDOWS.get(name, WINDOW)) as models:
             outcome = take_in(name, models, limit)
         asked = dict(models.asked)
+        print(f"{name}: {outcome}, {asked}", file=sys.stderr)
         figures[name] = {**outcome._asdict(), **asked}
         counts = [f"{asked.get(key, 0):,}" for key in ("calls", "refused", "prompt tokens", "reply tokens")]
         found = [f"{outcome.memories}", f"{outcome.told} of {SESSIONS}"]
