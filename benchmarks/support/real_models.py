@@ -76,8 +76,8 @@ def _handler(llm: str, minilm: Path, asked: Counter[str]) -> type[BaseHTTPReques
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, reply = self.embed(request) if self.path.endswith("/embeddings") else self.chat(request)
             with suppress(ConnectionError):  # who asked may have given up
+                status, reply = self.embed(request) if self.path.endswith("/embeddings") else self.chat(request)
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(reply)))
