@@ -36,6 +36,7 @@ def read(rows: Any, contexts: Any, excerpt_of: Callable[[Any], Excerpt]) -> dict
     return read_with_rules(rows, contexts, {row["question_id"]: excerpt_of(row) for row in rows})
 
 
+@pytest.mark.slow
 def test_the_evidence_suffices_in_any_order(data: tuple[list[Row], dict[str, Row]]) -> None:
     read = credits_of(data, lambda row: Excerpt(row["shared_context_id"], row["evidence_message_indices"][::-1]))
     assert set(read.values()) == {1.0}
@@ -46,6 +47,7 @@ def test_without_anything_it_guesses(data: tuple[list[Row], dict[str, Row]]) -> 
     assert set(credits_of(data, lambda row: Excerpt(row["shared_context_id"])).values()) == {0.25}
 
 
+@pytest.mark.slow
 def test_the_history_of_another_user_is_worth_as_much_as_a_guess(data: tuple[list[Row], dict[str, Row]]) -> None:
     rows: Any = data[0]
     wrong = WrongUser(None, SplitQuestions(rows, rows, "data"))
