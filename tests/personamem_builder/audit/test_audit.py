@@ -164,6 +164,7 @@ def test_the_official_contexts_are_whole(official_audit: Audit) -> None:
     assert set(verdicts.values()) == {"pass"}
 
 
+@pytest.mark.slow
 def test_several_processes_find_what_one_does(excerpt: Path) -> None:
     alone, together = (audit(excerpt, (), read_gates(), workers=workers) for workers in (1, 2))
     assert to_json(together) == to_json(alone)

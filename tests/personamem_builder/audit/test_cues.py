@@ -116,6 +116,7 @@ def test_a_cue_of_one_type_is_found_in_that_type():
     assert found == {"all": 1, IDEAS: 1, RECALL: 0}
 
 
+@pytest.mark.slow
 def test_golds_drawn_by_lot_have_no_cue_words_more_often_than_their_level():
     """A false discovery rate of 5 % where nothing is true is a false alarm in 5 % of data sets: here 1 of 25."""
     alarms = sum(overall(symmetric(seed)).value > 0 for seed in range(20, 45))

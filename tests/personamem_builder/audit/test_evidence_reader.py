@@ -57,6 +57,7 @@ def answer(reader: EvidenceReader, question: Question, evidence: list[tuple[str,
 # --- answers
 
 
+@pytest.mark.slow
 def test_every_question_of_a_run_is_answered_from_its_evidence_alone(reader: EvidenceReader, asked: Asked) -> None:
     assert {question.question_type for question, _ in asked} == set(QUESTION_TYPES)
     assert [q.question_id for q, evidence in asked if answer(reader, q, evidence) != q.answer_index] == []

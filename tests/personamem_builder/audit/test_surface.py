@@ -183,7 +183,8 @@ def test_other_rules_on_the_official_release(
 # --- generic distractors
 
 
-@pytest.mark.parametrize("count", [pytest.param(1, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [1, 2])
 def test_what_generic_distractors_open_is_the_chance_among_the_options_that_assert_something(count: int) -> None:
     """They are unlike the other options, so the option that is most like the others is never one of them."""
     config = Config(topics=TOPICS, personas=12, seed=3, generic_distractors=count)

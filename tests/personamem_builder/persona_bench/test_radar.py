@@ -117,6 +117,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         draw_radars(BenchReport([], []), tmp_path / "file" / "radars")
 
 
+@pytest.mark.slow
 def test_many_models_have_several_pictures_and_tables_of_one_name_are_numbered(tmp_path: Path) -> None:
     table = make_table("sentiment", models=5, domains=("art", "life", "books"), conditions=("pconv",))
     names = {path.stem for path in draw_radars(BenchReport([table, table._replace(rows=table.rows[:1])], []), tmp_path)}
