@@ -164,8 +164,9 @@ def take_in(name: str, models: RealModels, limit: float) -> Outcome:
             told += any(fact.word in memory.text.lower() for memory in found)
     except UserError as error:
         errors.append(error.message)
-    first = " ".join((errors or [""])[0].partition("HTTP 500: ")[2].split() or (errors or [""])[0].split())
-    return Outcome(taken_in, ended - started, len(texts), told, first[:SHOWN])
+    first = errors[0] if errors else ""
+    told_by_system = first.partition("HTTP 500: ")[2] or first
+    return Outcome(taken_in, ended - started, len(texts), told, " ".join(told_by_system.split())[:SHOWN])
 
 
 if __name__ == "__main__":

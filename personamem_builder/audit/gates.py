@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, TypeAdapter, ValidationError
 
@@ -15,11 +15,8 @@ from generation.errors import UserError
 from generation.reading import describe
 from generation.yaml_reading import read_yaml
 from personamem_builder.audit.detection import critical_accuracy, detectable_accuracy
-from personamem_builder.audit.records import ALL, Finding
+from personamem_builder.audit.records import ALL, Finding, Verdict
 from personamem_builder.statistics import simultaneous_interval
-
-Verdict = Literal["pass", "FAIL", ""]
-"""Empty where a finding is not judged."""
 
 _STANDARD: Final = Path(__file__).with_name("gates.yaml")
 _ROUNDING: Final = 1e-9

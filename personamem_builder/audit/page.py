@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import jinja2
 
 from personamem_builder.audit.gates import Judged, Tally, tally
-from personamem_builder.audit.records import ALL
+from personamem_builder.audit.records import ALL, Finding
 from personamem_builder.audit.render import checks_lacking, detectable, numbers, points
+from personamem_builder.audit.saved import SavedAudit, SavedFinding
 from personamem_builder.markup import markup_environment
 from personamem_builder.schema import SHORT_TYPES
 
@@ -81,10 +82,28 @@ def to_html(audit: Audit) -> str:
     """
     sizes = [SplitSize(s.name, len(s.rows), len(set(s.personas)), audit.sampled(s)) for s in audit.splits]
     found = {s.name: detectable([one for one in audit.judged if one.finding.split == s.name]) for s in audit.splits}
-    return render_page(audit.source, audit.digest, audit.judged, sizes, found)
+    return _render(audit.source, audit.digest, audit.judged, sizes, found)
 
 
-def render_page(
+def saved_to_html(audit: SavedAudit, home: str = "") -> str:
+    """Return the same page from the JSON form; it may lead back to another one, `home`."""
+    return _render(
+        audit.source,
+        audit.digest,
+        [_judged(split.split, one) for split in audit.splits for one in split.findings],
+        [SplitSize(split.split, split.questions, split.personas, split.sampled) for split in audit.splits],
+        {split.split: split.detectable for split in audit.splits},
+        home,
+    )
+
+
+def _judged(split: str, saved: SavedFinding) -> Judged:
+    told = saved.model_dump(exclude={"limit", "verdict", "detectable", "examples"})
+    finding = Finding(**told, split=split, examples=tuple(saved.examples))
+    return Judged(finding, saved.limit, saved.verdict, detectable=saved.detectable)
+
+
+def _render(
     source: str,
     digest: str,
     judged: Sequence[Judged],

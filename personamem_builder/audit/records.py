@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from personamem_builder import statistics
 from personamem_builder.audit.packed_rows import pack
@@ -15,6 +15,9 @@ from personamem_builder.schema import ContextRow, QuestionRow
 
 ALL: Final = "all"
 """The slice that holds every question of a split."""
+
+Verdict = Literal["pass", "FAIL", ""]
+"""Whether a finding meets its limit; empty where it is not judged."""
 
 EXAMPLES: Final = 5
 """How many ids a finding gives at most."""

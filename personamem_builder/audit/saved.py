@@ -1,4 +1,4 @@
-"""The page of an audit from its JSON form, which every dataset folder keeps: the audit is not made again."""
+"""The JSON form of an audit, which every dataset folder keeps. Reading it needs nothing of what an audit needs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict
 
 from generation.reading import as_model, read_json
-from personamem_builder.audit.gates import Judged, Verdict
-from personamem_builder.audit.page import SplitSize, render_page
-from personamem_builder.audit.records import Finding
+from personamem_builder.audit.records import Verdict
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", allow_inf_nan=False)
 
 
-class _Finding(_Part):
+class SavedFinding(_Part):
+    """A finding, with what came of its limit."""
+
     check: str
     slice: str
     value: float | None
@@ -33,19 +33,16 @@ class _Finding(_Part):
     note: str = ""
     needs: str = ""
 
-    def judged(self, split: str) -> Judged:
-        told = self.model_dump(exclude={"limit", "verdict", "detectable", "examples"})
-        finding = Finding(**told, split=split, examples=tuple(self.examples))
-        return Judged(finding, self.limit, self.verdict, detectable=self.detectable)
 
+class SavedSplit(_Part):
+    """The findings of a split."""
 
-class _Split(_Part):
     split: str
     questions: int
     personas: int
     sampled: int | None = None
     detectable: dict[str, dict[str, float | None]] = {}
-    findings: list[_Finding]
+    findings: list[SavedFinding]
 
 
 class SavedAudit(_Part):
@@ -56,18 +53,7 @@ class SavedAudit(_Part):
     source: str
     digest: str
     passed: bool
-    splits: list[_Split]
-
-    def to_html(self, home: str = "") -> str:
-        """Return the page of `audit.page`, which may lead back to another one, `home`."""
-        return render_page(
-            self.source,
-            self.digest,
-            [one.judged(split.split) for split in self.splits for one in split.findings],
-            [SplitSize(split.split, split.questions, split.personas, split.sampled) for split in self.splits],
-            {split.split: split.detectable for split in self.splits},
-            home,
-        )
+    splits: list[SavedSplit]
 
 
 def read_audit(path: Path, hint: str) -> SavedAudit:

@@ -11,9 +11,8 @@ import numpy as np
 from personamem_builder.evaluation.chat import PromptRef
 from personamem_builder.evaluation.token_paths import TokenPath, Tokens
 
-_AFTER_BLANK_LINE: Final = re.compile(
-    r"(?<=[^\n]\n\n)(?=\S)"
-)  # of more line breaks the last may belong to what follows
+# Of more than two line breaks the last may belong to what follows.
+_AFTER_BLANK_LINE: Final = re.compile(r"(?<=[^\n]\n\n)(?=\S)")
 
 
 class PromptTokenizer:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from generation.errors import UserError
 from generation.files import file_digest, replacing_folder
 from generation.reading import as_model, as_one, read_json
+from personamem_builder.audit.page import saved_to_html
 from personamem_builder.audit.saved import SavedAudit, read_audit
 from personamem_builder.build.card import CARD
 from personamem_builder.dataset.folder import AUDIT
@@ -227,7 +228,7 @@ def _files(
         CARD: render_card(head, leaderboard, manifest, dataset),
     }
     if audit:
-        texts["audit.html"] = audit.to_html(home=FIRST_PAGE)
+        texts["audit.html"] = saved_to_html(audit, home=FIRST_PAGE)
     files = {name: text.encode() for name, text in texts.items()} | {name: page_file(name) for name in PAGES}
     return files | {_ICON: view_file(_ICON)}
 

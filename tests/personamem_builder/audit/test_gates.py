@@ -15,8 +15,8 @@ from symmetric import TYPES, symmetric
 
 from generation.errors import UserError
 from personamem_builder.audit.audit import audit_splits
-from personamem_builder.audit.gates import Gate, Judged, Limit, Verdict, failed, judge, read_gates
-from personamem_builder.audit.records import AuditedSplit, Finding
+from personamem_builder.audit.gates import Gate, Judged, Limit, failed, judge, read_gates
+from personamem_builder.audit.records import AuditedSplit, Finding, Verdict
 from personamem_builder.statistics import simultaneous_interval
 
 

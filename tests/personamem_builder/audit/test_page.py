@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from personamem_builder.audit.audit import Audit
-from personamem_builder.audit.gates import Judged, Verdict
+from personamem_builder.audit.gates import Judged
 from personamem_builder.audit.page import to_html
-from personamem_builder.audit.records import AuditedSplit, Finding
+from personamem_builder.audit.records import AuditedSplit, Finding, Verdict
 
 IDEAS = "suggest_new_ideas"
 MARKUP = "<script>alert('&amp;')</script>"

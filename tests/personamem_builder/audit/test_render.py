@@ -11,8 +11,8 @@ import pytest
 
 from personamem_builder.audit import render
 from personamem_builder.audit.audit import Audit
-from personamem_builder.audit.gates import Judged, Verdict
-from personamem_builder.audit.records import AuditedSplit, Finding
+from personamem_builder.audit.gates import Judged
+from personamem_builder.audit.records import AuditedSplit, Finding, Verdict
 
 IDEAS, FACTS = "suggest_new_ideas", "recall_user_shared_facts"
 
